@@ -1,0 +1,178 @@
+"""``tamtrl <verb>``: everything a workflow rule calls, usable by hand. Each verb writes its output whole or not at all."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tamtrl.errors import UserError
+
+
+def say(message: str) -> None:
+    """Progress goes to standard error, with the time, so that it survives in logs."""
+    print(f"{time.strftime('%H:%M:%S')} {message}", file=sys.stderr, flush=True)
+
+
+def prepare_toy(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import toy
+    from tamtrl.tasks.example import write_examples
+
+    count = write_examples(args.output, toy.generate(args.split, args.count, args.documents, args.seed))
+    say(f"{count} examples in {args.output}")
+
+
+def prepare_hotpotqa(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import hotpotqa, synthesis
+    from tamtrl.tasks.example import write_examples
+
+    questions = hotpotqa.load(args.source)
+    examples = synthesis.build(questions, args.documents, args.count, args.seed, args.benchmark)
+    count = write_examples(args.output, examples)
+    say(f"{count} examples of {args.documents} documents in {args.output}")
+
+
+def fetch(args: argparse.Namespace) -> None:
+    from tamtrl.tasks.sources import fetch_hub
+
+    fetch_hub(args.repository, args.revision, args.files, args.output, args.kind)
+
+
+def backbone(args: argparse.Namespace) -> None:
+    from tamtrl.training.backbone import make
+
+    make(args.recipe, args.output, args.texts, say)
+
+
+def train(args: argparse.Namespace) -> None:
+    from tamtrl.training.train import train as run
+
+    run(args.run, resources(args), args.output, args.scratch, say)
+
+
+def predict(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.predict import predict as run
+    from tamtrl.settings import EvaluationRun
+
+    run(EvaluationRun.load(args.run), resources(args), args.model, args.data, args.output, say)
+
+
+def score(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.score import score as run
+
+    run(args.predictions, args.benchmark, args.output, args.documents, args.seed)
+
+
+def table(args: argparse.Namespace) -> None:
+    from tamtrl.paper.tables import write
+
+    write(args.table, args.paper, args.runs, args.benchmarks, args.note, args.output)
+
+
+def figure(args: argparse.Namespace) -> None:
+    from tamtrl.paper.figures import dynamics
+
+    dynamics(args.runs, args.title, args.output)
+
+
+def resources(args: argparse.Namespace):
+    """What was asked for, or all that this machine has."""
+    from tamtrl.machine import cores, gpus
+    from tamtrl.settings import Resources
+
+    device = args.device or ("gpu" if gpus() else "cpu")
+    devices = args.devices or (gpus() if device == "gpu" else 1)
+    return Resources(device, devices, args.nodes, args.cores or cores(), args.memory_gib)
+
+
+def add_resources(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--device", choices=("cpu", "gpu"), help="default: gpu where there is one")
+    sub.add_argument("--devices", type=int, help="GPUs on each node (on a CPU: data-parallel ranks, default 1)")
+    sub.add_argument("--nodes", type=int, default=1)
+    sub.add_argument("--cores", type=int, help="default: all of this process")
+    sub.add_argument("--memory-gib", type=float, default=0, help="refuse to start on a machine with less")
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog="tamtrl", description=__doc__.splitlines()[0].replace("``", ""))
+    verbs = root.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def verb(name: str, run, summary: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=summary, description=summary)
+        sub.set_defaults(call=run)
+        sub.add_argument("--output", type=Path, required=True)
+        return sub
+
+    sub = verb("prepare-toy", prepare_toy, "Generate examples of the toy task.")
+    sub.add_argument("--split", required=True, help="train or heldout: they share no question")
+    sub.add_argument("--count", type=int, required=True)
+    sub.add_argument("--documents", type=int, required=True)
+    sub.add_argument("--seed", type=int, required=True)
+
+    sub = verb("prepare-hotpotqa", prepare_hotpotqa, "Build long documents from HotpotQA questions.")
+    sub.add_argument("--source", type=Path, required=True, help="official JSON, hub file, or a folder of such files")
+    sub.add_argument("--benchmark", default="hotpotqa")
+    sub.add_argument("--count", type=int, help="questions to use (default: all)")
+    sub.add_argument("--documents", type=int, required=True)
+    sub.add_argument("--seed", type=int, required=True)
+
+    sub = verb("fetch", fetch, "Download files of a pinned revision from the Hugging Face hub into a folder.")
+    sub.add_argument("--repository", required=True)
+    sub.add_argument("--revision", required=True)
+    sub.add_argument("--kind", choices=("model", "dataset"), required=True)
+    sub.add_argument("--files", nargs="+", required=True, help="names or patterns, e.g. '*.json'")
+
+    sub = verb("backbone", backbone, "Make a small Qwen3 and its tokenizer from nothing.")
+    sub.add_argument("--recipe", type=Path, required=True)
+    sub.add_argument("--texts", type=Path, help="examples whose text the tokenizer is trained on (recipe: tokenizer bpe)")
+
+    sub = verb("train", train, "Train one run with reinforcement learning; started again, it continues.")
+    sub.add_argument("run", type=Path, help="the run's complete configuration")
+    sub.add_argument("--scratch", type=Path, required=True, help="checkpoints and logs, kept between attempts")
+    add_resources(sub)
+
+    sub = verb("predict", predict, "Read every document of a benchmark and store memories and answers.")
+    sub.add_argument("run", type=Path, help="the evaluation's complete configuration")
+    sub.add_argument("--model", required=True)
+    sub.add_argument("--data", type=Path, required=True)
+    add_resources(sub)
+
+    sub = verb("score", score, "Score stored predictions.")
+    sub.add_argument("predictions", type=Path)
+    sub.add_argument("--benchmark", required=True)
+    sub.add_argument("--documents", type=Path, required=True, help="file for the score of each document")
+    sub.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+
+    sub = verb("table", table, "Set a table of published and reproduced numbers (CSV, Markdown and LaTeX).")
+    sub.add_argument("table")
+    sub.add_argument("--paper", type=Path, required=True, help="CSV of published numbers")
+    sub.add_argument("--runs", type=Path, help="CSV of the runs in this table and their score files")
+    sub.add_argument("--benchmarks", nargs="+", required=True)
+    sub.add_argument("--note", default="", help="a line under the table, e.g. what scale it was made at")
+
+    sub = verb("figure", figure, "Draw training dynamics: reward and response length per step.")
+    sub.add_argument("--runs", type=Path, required=True, help="CSV of runs and their metrics files")
+    sub.add_argument("--title", default="")
+    return root
+
+
+def main(arguments: list[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    try:
+        args.call(args)
+    except UserError as error:
+        print(f"tamtrl {args.verb}: {error}", file=sys.stderr)
+        return 2
+    except BaseExceptionGroup as group:
+        errors = [error for error in group.exceptions if isinstance(error, UserError)]
+        if not errors:
+            raise
+        print(f"tamtrl {args.verb}: {errors[0]}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"tamtrl {args.verb}: stopped; run it again to continue.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

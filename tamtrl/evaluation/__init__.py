@@ -1,0 +1,1 @@
+"""Evaluation: predict once with vLLM, score any time without a GPU."""

@@ -1,0 +1,58 @@
+"""From stored predictions to scores: every metric per document, and the means with their intervals."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from tamtrl import files, scoring
+from tamtrl.errors import UserError
+from tamtrl.paper.statistics import bootstrap_interval
+
+
+def read_predictions(path: str | Path) -> list[dict]:
+    try:
+        with gzip.open(path, "rt") as stream:
+            return [json.loads(line) for line in stream]
+    except FileNotFoundError:
+        raise UserError(f"Prediction file {path} does not exist.") from None
+    except (OSError, EOFError, json.JSONDecodeError) as error:
+        raise UserError(f"{path} is not a complete prediction file ({error}).") from None
+
+
+def document_scores(records: list[dict]) -> pd.DataFrame:
+    """One row a document (columns: document, id, one per metric), each the mean over its samples."""
+    rows = []
+    for record in records:
+        answer = scoring.extract_answer(record["response"])
+        values = {name: metric(answer, record["answers"]) for name, metric in scoring.METRICS.items()}
+        rows.append({"document": record["document"], "id": record["id"], **values})
+    return pd.DataFrame(rows).groupby(["document", "id"], as_index=False).mean()
+
+
+def score(predictions: Path, benchmark: str, output: Path, documents: Path, seed: int) -> None:
+    """``output``: one row a metric with the mean over documents and its 95 % bootstrap interval. ``documents``: the score
+    of each document, from which tables join seeds."""
+    records = read_predictions(predictions)
+    scores = document_scores(records)
+    rows = []
+    for metric in scoring.METRICS:
+        low, high = bootstrap_interval([scores[metric]], seed, benchmark, metric)
+        rows.append(
+            {
+                "benchmark": benchmark,
+                "metric": metric,
+                "mean": scores[metric].mean(),
+                "low": low,
+                "high": high,
+                "n": len(scores),
+                "samples": len(records) // len(scores),
+                "errors": sum(record["error"] is not None for record in records),
+                "truncated": sum(record["dropped_tokens"] > 0 for record in records),
+            }
+        )
+    with files.whole(documents) as temporary:
+        scores.to_csv(temporary, index=False)
+    with files.whole(output) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False)

@@ -1,0 +1,51 @@
+"""Files appear whole or not at all: write under a temporary name in the same folder, then rename."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from tamtrl.errors import UserError
+
+
+@contextmanager
+def whole(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path that becomes ``path`` when the block ends well, and disappears when it doesn't."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix stays last: writers choose their format by it.
+    temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    with whole(path) as temporary:
+        temporary.write_text(text)
+
+
+def read_yaml(path: str | Path) -> dict:
+    try:
+        content = yaml.safe_load(Path(path).read_text())
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist.") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} must hold a mapping of keys to values, not {type(content).__name__}.")
+    return content
+
+
+def read_json(path: str | Path) -> object:
+    try:
+        return json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid JSON ({error}); is the download complete?") from None

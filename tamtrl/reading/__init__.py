@@ -1,0 +1,1 @@
+"""The memory agent: chunks, prompts and the turn loop. Free of torch, verl and vLLM."""

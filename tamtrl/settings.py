@@ -1,0 +1,154 @@
+"""The complete, resolved configuration of a run (run.yaml) and of its evaluation (evaluation.yaml)."""
+
+import dataclasses
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import yaml
+
+from tamtrl import files
+from tamtrl.credit.settings import CreditSettings
+from tamtrl.errors import UserError
+from tamtrl.reading.budgets import Budgets
+from tamtrl.reading.prompts import STYLES
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Reading(Budgets):
+    prompts: str = "full"
+
+    def __post_init__(self) -> None:
+        if self.prompts not in STYLES:
+            raise UserError(f"reading.prompts is {self.prompts!r}; it must be one of {', '.join(STYLES)}.")
+        numbers = {k: v for k, v in vars(self).items() if k != "prompts"}
+        Budgets(**numbers)
+
+
+@dataclass(frozen=True)
+class Training:
+    """RL hyper-parameters; PAPER-level meaning of each in config/README.md."""
+
+    rollout_batch: int  # questions in a rollout batch
+    group: int  # rollouts of each question
+    steps: int  # rollout batches
+    optimizer_steps: int  # per rollout batch, whatever the number of rows
+    lr: float
+    warmup_steps: int
+    betas: list[float]
+    weight_decay: float
+    grad_clip: float
+    kl_coef: float
+    clip_low: float
+    clip_high: float
+    dual_clip: float
+    temperature: float
+    top_p: float
+    save_every: int  # steps between checkpoints
+    validate_every: int  # steps between validations
+    validation_samples: int  # rollouts of each validation question
+    validation_temperature: float
+    validation_top_p: float
+    checkpoints_kept: int
+    micro_batch_tokens: int  # most tokens a device trains on at once
+    rollout_workers: int  # processes that drive rollouts
+    stall_minutes: float  # without a finished step for so long, the run is stopped
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    samples: int
+    temperature: float
+    top_p: float
+    in_flight: int  # documents read at once
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Where a run happens. Not part of a run's identity: more cores don't make another result."""
+
+    device: str  # cpu or gpu
+    devices: int  # GPUs on a node, or data-parallel ranks on a CPU
+    nodes: int
+    cores: int
+    memory_gib: float
+
+    def __post_init__(self) -> None:
+        if self.device not in ("cpu", "gpu"):
+            raise UserError(f"The device is {self.device!r}; it must be cpu or gpu.")
+
+
+class _Stored:
+    """A dataclass kept as YAML."""
+
+    @classmethod
+    def load(cls, path: str | Path):
+        return build(cls, files.read_yaml(path), str(path))
+
+    def save(self, path: str | Path) -> None:
+        files.write_text(path, yaml.safe_dump(dataclasses.asdict(self), sort_keys=False))
+
+
+@dataclass(frozen=True)
+class Run(_Stored):
+    """run.yaml: everything `tamtrl train` needs. Paths are relative to the folder it is started in."""
+
+    model: str  # name in config/models.yaml
+    method: str
+    variant: str
+    seed: int
+    model_path: str
+    train_data: str
+    validation_data: str
+    reading: Reading
+    credit: CreditSettings
+    training: Training
+
+
+@dataclass(frozen=True)
+class EvaluationRun(_Stored):
+    """evaluation.yaml: everything `tamtrl predict` needs. Apart from run.yaml, so that a changed evaluation retrains
+    nothing."""
+
+    seed: int
+    reading: Reading
+    evaluation: Evaluation
+
+
+def build(cls: type[T], mapping: dict[str, Any], where: str) -> T:
+    """A dataclass from a mapping, nested ones included; unknown, missing and ill-typed keys are named."""
+    known = {field.name: field for field in dataclasses.fields(cls)}
+    for key in mapping:
+        if key not in known:
+            raise UserError(f"{where}: unknown key {key!r}; known are {', '.join(known)}.")
+    missing = [
+        name for name, field in known.items() if name not in mapping and field.default is dataclasses.MISSING
+    ]
+    if missing:
+        raise UserError(f"{where}: key {missing[0]!r} is missing.")
+    hints = get_type_hints(cls)
+    return cls(**{key: _value(hints[key], value, f"{where}: {key}") for key, value in mapping.items()})
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise UserError(f"{where} must hold keys and values, not {value!r}.")
+        return build(hint, value, where)
+    if isinstance(hint, types.GenericAlias):
+        (inner,) = get_args(hint)
+        if not isinstance(value, list):
+            raise UserError(f"{where} must be a list, not {value!r}.")
+        return [_value(inner, item, where) for item in value]
+    # YAML reads 1e-6 as text and 1 as an integer where a float is meant.
+    if hint is float and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise UserError(f"{where} must be a number, not {value!r}.") from None
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise UserError(f"{where} must be {hint.__name__}, not {value!r}.")
+    return value

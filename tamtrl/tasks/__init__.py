@@ -1,0 +1,1 @@
+"""Data sets and generators; each yields :class:`tamtrl.tasks.example.Example`."""

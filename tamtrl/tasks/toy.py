@@ -1,0 +1,92 @@
+"""A generated stand-in for HotpotQA that a half-million-parameter model can learn: short documents of one-fact
+paragraphs, questions over one or two of them.
+
+Every paragraph has the same number of words, so a chunk size that is a multiple of it never cuts a fact. Facts of a
+two-hop question stand in hop order: a reader that sees the second hop first cannot know that it matters.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+from tamtrl import seeds
+from tamtrl.errors import UserError
+from tamtrl.tasks.documents import join_documents
+from tamtrl.tasks.example import Example
+
+NAMES = tuple(
+    "Ada Bea Cal Dan Eva Fay Gus Hal Ida Jan Kay Leo Mia Ned Ola Pia Quy Ray Sue Tom Una Vic Wim Zoe".split()
+)
+# Relations between people (the first hop of a two-hop question) and relations to things (its second hop).
+PEOPLE_RELATIONS = ("boss", "neighbour")
+THINGS = {
+    "pet": tuple("cat dog owl fox pig hen".split()),
+    "city": tuple("Rome Oslo Lima Bonn Kyiv Baku".split()),
+    "food": tuple("rice soup cake plum bean corn".split()),
+}
+BENCHMARK = "toy_multihop"
+
+
+def fact(subject: str, relation: str, value: str) -> str:
+    return f"The {relation} of {subject} is {value} ."
+
+
+def _question_space() -> list[tuple[str, ...]]:
+    """Every question as (name, relation) or (name, people relation, thing relation)."""
+    relations = [*PEOPLE_RELATIONS, *THINGS]
+    one_hop = [(name, relation) for name in NAMES for relation in relations]
+    two_hop = list(itertools.product(NAMES, PEOPLE_RELATIONS, THINGS))
+    return one_hop + two_hop
+
+
+def question_split(split: str, seed: int, held_out: float = 0.25) -> list[tuple[str, ...]]:
+    """The questions of ``train`` or ``heldout``: a seeded partition, so the two share no question."""
+    space = sorted(_question_space(), key=lambda question: seeds.derive(seed, "toy split", *question))
+    cut = int(len(space) * held_out)
+    if split not in ("train", "heldout"):
+        raise UserError(f"Toy split {split!r} is not one of train, heldout.")
+    return space[:cut] if split == "heldout" else space[cut:]
+
+
+def question_text(question: tuple[str, ...]) -> str:
+    name, *relations = question
+    return f"What is the {' of the '.join(reversed(relations))} of {name} ?"
+
+
+def generate(split: str, count: int | None, documents: int, seed: int, stream: str = "main") -> Iterator[Example]:
+    """``count`` examples (endless when None) of ``documents`` one-fact paragraphs each, one or two of them relevant.
+
+    ``stream`` names independent draws over the same questions, e.g. one for the backbone and one for RL.
+    """
+    if not 2 <= documents <= len(NAMES):
+        raise UserError(f"Toy documents need 2 to {len(NAMES)} paragraphs, not {documents}.")
+    questions = question_split(split, seed)
+    for index in itertools.count() if count is None else range(count):
+        rng = seeds.generator(seed, "toy", split, documents, stream, index)
+        question = rng.choice(questions)
+        yield _example(f"toy-{split}-{index}", question, documents, rng)
+
+
+def _value(rng, subject: str, relation: str) -> str:
+    if relation in THINGS:
+        return rng.choice(THINGS[relation])
+    return rng.choice([name for name in NAMES if name != subject])
+
+
+def _example(identifier: str, question: tuple[str, ...], documents: int, rng) -> Example:
+    subject, *relations = question
+    relevant = []
+    for relation in relations:
+        value = _value(rng, subject, relation)
+        relevant.append((subject, relation, value))
+        subject = value
+    taken = {(person, relation) for person, relation, _ in relevant}
+    pairs = [(name, relation) for name in NAMES for relation in (*PEOPLE_RELATIONS, *THINGS)]
+    distractors = rng.sample([pair for pair in pairs if pair not in taken], documents - len(relevant))
+    slots = sorted(rng.sample(range(documents), len(relevant)))
+    filler = iter([(name, relation, _value(rng, name, relation)) for name, relation in distractors])
+    facts = [relevant[slots.index(slot)] if slot in slots else next(filler) for slot in range(documents)]
+    context, spans = join_documents(
+        [f"{person}\n{fact(person, relation, value)}" for person, relation, value in facts],
+        [slot in slots for slot in range(documents)],
+    )
+    return Example(identifier, question_text(question), context, spans, (subject,), "alternatives", BENCHMARK)

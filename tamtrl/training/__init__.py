@@ -1,0 +1,1 @@
+"""Training: glue between verl and the reader and credit functions of this package."""

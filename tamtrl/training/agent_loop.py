@@ -1,0 +1,74 @@
+"""The reader as a verl agent loop: one trajectory in, one output (row) per turn out."""
+
+from functools import lru_cache
+from uuid import uuid4
+
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from tamtrl import scoring, seeds
+from tamtrl.credit.settings import CreditSettings
+from tamtrl.reading.prompts import Prompts
+from tamtrl.reading.reader import Document, Generation, Reader
+from tamtrl.settings import Reading, build
+from tamtrl.training.dataset import example_file
+
+
+class MemoryAgentLoop(AgentLoopBase):
+    """verl makes one for every trajectory, so what is costly to make is kept per process."""
+
+    async def run(self, sampling_params: dict, **sample) -> list[AgentLoopOutput]:
+        settings = self.config.tamtrl
+        reader = _reader(self.tokenizer, OmegaConf.to_yaml(settings))
+        example, document = _document(reader, sample["example"]["path"], sample["example"]["row"])
+        seed_names = ("rollout", int(sample["global_steps"]), example.id, int(sample["session_id"]))
+
+        async def generate(prompt_ids: list[int], max_tokens: int, turn: int) -> Generation:
+            seed = seeds.derive(settings.seed, *seed_names, turn) % 2**31
+            output = await self.server_manager.generate(
+                request_id=uuid4().hex,
+                prompt_ids=prompt_ids,
+                sampling_params={**sampling_params, "max_tokens": max_tokens, "seed": seed},
+            )
+            return Generation(list(output.token_ids), list(output.log_probs), dict(output.extra_fields))
+
+        turns = await reader.read(document, generate)
+        answer = self.tokenizer.decode(reader.strip_end(turns[-1].generation.ids))
+        outcome = scoring.outcome(answer, example.answers)
+        return [
+            AgentLoopOutput(
+                prompt_ids=turn.prompt_ids,
+                response_ids=turn.generation.ids,
+                response_mask=[1] * len(turn.generation.ids),
+                response_logprobs=turn.generation.log_probs,
+                num_turns=len(turns),
+                metrics=AgentLoopMetrics(),
+                # verl gives every row of a trajectory the last row's score; what differs by turn goes to extra_fields.
+                reward_score=outcome,
+                extra_fields={
+                    **turn.generation.extra,
+                    "turn": turn.index,
+                    "is_answer": turn.is_answer,
+                    "teacher_prompt_ids": turn.teacher_prompt_ids or [],
+                    "dropped_tokens": document.dropped_tokens,
+                    "reward_extra_info": {"acc": outcome},
+                },
+            )
+            for turn in turns
+        ]
+
+
+@lru_cache(maxsize=1)
+def _reader(tokenizer, settings: str) -> Reader:
+    tamtrl = OmegaConf.to_container(OmegaConf.create(settings))
+    reading = build(Reading, tamtrl["reading"], "reading")
+    credit = build(CreditSettings, tamtrl["credit"], "credit")
+    return Reader(Prompts(tokenizer, reading.prompts), reading, credit.view)
+
+
+@lru_cache(maxsize=64)
+def _document(reader: Reader, path: str, row: int) -> tuple:
+    """A group's rollouts share one tokenization."""
+    example = example_file(path)[row]
+    document: Document = reader.prepare(example)
+    return example, document

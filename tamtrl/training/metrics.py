@@ -1,0 +1,95 @@
+"""Metrics of a rollout batch by turn, and the table of a whole run."""
+
+import csv
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from tamtrl import files
+from tamtrl.credit.base import Turns
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+# Columns of metrics.csv: our name, verl's name. What is absent at a step stays empty; per-turn columns follow.
+COLUMNS = {
+    "outcome": "tamtrl/outcome",
+    "reward": "tamtrl/reward",
+    "validation_outcome": "tamtrl/validation_outcome",
+    "response_length": "tamtrl/response_length",
+    "kl": "actor/kl_loss",
+    "entropy": "actor/entropy",
+    "grad_norm": "actor/grad_norm",
+    "clip_fraction": "actor/pg_clipfrac",
+    "lr": "actor/lr",
+    "log_prob_difference": "training/rollout_probs_diff_max",
+    "rows": "tamtrl/rows",
+    "padding_rows": "tamtrl/padding_rows",
+    "truncated_rows": "tamtrl/truncated_rows",
+    "optimizer_steps": "tamtrl/optimizer_steps",
+}
+PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/teacher_", "timing_s/")
+
+
+def turn_metrics(turns: Turns, rewards: torch.Tensor, advantages: torch.Tensor, lengths: torch.Tensor) -> dict:
+    """Means over a batch, overall and by turn. Lengths in tokens; the answer turn is called ``answer``."""
+    final = turns.is_answer
+    out = {
+        "tamtrl/rows": len(lengths),
+        "tamtrl/outcome": turns.outcome[final].mean().item(),
+        "tamtrl/reward": rewards.mean().item(),
+        "tamtrl/response_length": lengths.float().mean().item(),
+        "tamtrl/advantage_abs": advantages.abs().mean().item(),
+    }
+    groups = {str(t): (turns.turn == t) & ~final for t in sorted(set(turns.turn[~final].tolist()))} | {"answer": final}
+    for name, rows in groups.items():
+        out[f"tamtrl/reward_turn_{name}"] = rewards[rows].mean().item()
+        out[f"tamtrl/length_turn_{name}"] = lengths[rows].float().mean().item()
+    if turns.score is not None:
+        scores = turns.score[~turns.score.isnan()]
+        for quantile in QUANTILES:
+            out[f"tamtrl/teacher_q{int(100 * quantile):02d}"] = scores.quantile(quantile).item()
+        out["tamtrl/teacher_min"], out["tamtrl/teacher_max"] = scores.min().item(), scores.max().item()
+    return out
+
+
+def read_steps(paths: Iterable[Path]) -> dict[int, dict]:
+    """Merge the JSON lines of a run's attempts: a step done again after a resume replaces the earlier one. A line cut
+    by a kill is passed over."""
+    steps: dict[int, dict] = {}
+    for path in sorted(paths):
+        attempt: dict[int, dict] = {}
+        for line in path.read_text().splitlines():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            attempt.setdefault(record["step"], {}).update(record["data"])
+        # A resumed attempt validates once more at the step it starts from: keep what that step already had.
+        for step, values in attempt.items():
+            steps[step] = {**(steps.get(step, {}) if "tamtrl/outcome" not in values else {}), **values}
+    return steps
+
+
+def _rename(values: dict) -> dict:
+    row = {ours: values[theirs] for ours, theirs in COLUMNS.items() if theirs in values}
+    validation = [v for k, v in values.items() if k.startswith("val-core/") and "/acc/mean@" in k]
+    if validation:
+        row["validation_outcome"] = sum(validation) / len(validation)
+    for key, value in values.items():
+        if key.startswith(PREFIXES):
+            row[key.replace("timing_s/", "seconds_").removeprefix("tamtrl/")] = value
+    return row
+
+
+def write_table(paths: Iterable[Path], destination: Path) -> int:
+    """metrics.csv of a run, one row a step (step 0: validation before training). Returns the last step."""
+    steps = read_steps(paths)
+    rows = [{"step": step} | _rename(steps[step]) for step in sorted(steps)]
+    extra = sorted({key for row in rows for key in row} - {"step", *COLUMNS})
+    with files.whole(destination) as temporary, temporary.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, ["step", *COLUMNS, *extra])
+        writer.writeheader()
+        writer.writerows(rows)
+    return max(steps, default=0)

@@ -1,0 +1,163 @@
+"""verl's synchronous PPO trainer with turn-level credit: the teacher pass, the advantages, and a fixed number of
+optimizer steps a rollout batch."""
+
+import torch
+import transfer_queue as tq
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.debug import marked_timer
+from verl.utils.metric import reduce_metrics
+from verl.utils.py_functional import rename_dict
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+from verl.workers.utils.padding import response_from_nested
+
+from tamtrl import credit
+from tamtrl.credit import teacher
+from tamtrl.credit.base import Turns
+from tamtrl.credit.settings import CreditSettings
+from tamtrl.settings import build
+from tamtrl.training.metrics import turn_metrics
+
+TEACHER_PARTITION = "teacher"
+
+
+class TurnCreditTrainer(PPOTrainerSync):
+    def __init__(self, config):
+        settings = OmegaConf.to_container(config.tamtrl)
+        self.credit_settings = build(CreditSettings, settings["credit"], "credit")
+        self.credit = credit.load(self.credit_settings.method)
+        self.optimizer_steps = settings["optimizer_steps"]
+        super().__init__(config)
+        # verl polls for finished rollouts every 2 s, which is longer than a toy rollout takes.
+        self.replay_buffer.poll_interval = settings["poll_seconds"]
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def _get_required_batch_multiple(self, dp_size: int) -> int:
+        """Rows are padded so that they divide evenly into the optimizer steps. Stock verl pads to its mini-batch size,
+        and the number of optimizer steps grows with the number of turns."""
+        return dp_size * self.optimizer_steps
+
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        actor = self.config.actor_rollout_ref.actor
+        mini_batch = len(batch) // self.optimizer_steps
+        batch.extra_info.update(
+            calculate_entropy=actor.calculate_entropy,
+            distillation_use_topk=False,
+            distillation_only=False,
+            global_batch_size=mini_batch,
+            mini_batch_size=mini_batch,
+            epochs=actor.ppo_epochs,
+            seed=actor.data_loader_seed,
+            dataloader_kwargs={"shuffle": actor.shuffle},
+            temperature=self.config.actor_rollout_ref.rollout.temperature,
+        )
+        output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
+        output["perf/mfu/actor"] = output.pop("actor/mfu")
+        metrics.update(reduce_metrics(output))
+        metrics["tamtrl/optimizer_steps"] = self.optimizer_steps
+        return batch
+
+    # -- credit --------------------------------------------------------------------------------------------------------
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        fields = ["responses", "response_mask", "extra_fields", "rm_scores"]
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+        responses, masks = list(data["responses"].unbind()), list(data["response_mask"].unbind())
+        extras = [getattr(item, "data", item) for item in list(data["extra_fields"])]
+        real = [row for row, tag in enumerate(batch.tags) if not tag.get("is_padding")]
+
+        turns = self._turns(batch, real, extras, data["rm_scores"])
+        if "teacher" in self.credit.NEEDS:
+            with marked_timer("teacher", self.timing_raw):
+                turns = self._with_teacher_scores(turns, real, responses, extras)
+        rewards = self.credit.rewards(turns, self.credit_settings)
+        advantages = self.credit.advantages(turns, rewards, self.credit_settings)
+        if not torch.isfinite(advantages).all():
+            raise RuntimeError(f"Credit method {self.credit_settings.method} gave an advantage that is not finite.")
+
+        # Padding rows keep zeros: they must not move the policy.
+        row_advantages, row_rewards = torch.zeros(len(batch)), torch.zeros(len(batch))
+        row_advantages[real], row_rewards[real] = advantages.float(), rewards.float()
+        token_advantages = _nested([a * mask.float() for a, mask in zip(row_advantages, masks, strict=True)])
+        token_rewards = _nested([_on_last(r, mask) for r, mask in zip(row_rewards, masks, strict=True)])
+        values = {"advantages": token_advantages, "returns": token_advantages, "rm_scores": token_rewards}
+        batch = tq.kv_batch_put(
+            keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(values, batch_size=len(batch))
+        )
+        lengths = torch.tensor([len(responses[row]) for row in real])
+        metrics.update(turn_metrics(turns, rewards, advantages, lengths))
+        metrics["tamtrl/padding_rows"] = len(batch) - len(real)
+        metrics["tamtrl/truncated_rows"] = sum(extras[row]["dropped_tokens"] > 0 for row in real)
+        return batch
+
+    def _turns(self, batch: KVBatchMeta, real: list[int], extras: list[dict], scores: torch.Tensor) -> Turns:
+        """Keys are ``{question uid}_{rollout}_{turn}``."""
+        parts = [batch.keys[row].rsplit("_", 2) for row in real]
+        questions = {uid: number for number, uid in enumerate(dict.fromkeys(uid for uid, _, _ in parts))}
+        row_scores = list(scores.unbind())
+        return Turns(
+            query=torch.tensor([questions[uid] for uid, _, _ in parts]),
+            rollout=torch.tensor([int(rollout) for _, rollout, _ in parts]),
+            turn=torch.tensor([extras[row]["turn"] for row in real]),
+            is_answer=torch.tensor([extras[row]["is_answer"] for row in real]),
+            outcome=torch.stack([row_scores[row].sum() for row in real]).double(),
+        )
+
+    def _with_teacher_scores(self, turns: Turns, real: list[int], responses: list, extras: list[dict]) -> Turns:
+        memory = [i for i in range(len(real)) if not turns.is_answer[i]]
+        rows = [(extras[real[i]]["teacher_prompt_ids"], responses[real[i]]) for i in memory]
+        score = torch.full((len(real),), float("nan"), dtype=torch.float64)
+        score[memory] = teacher.score(self._teacher_log_probs(rows), self.credit_settings)
+        return Turns(**{**vars(turns), "score": score})
+
+    def _teacher_log_probs(self, rows: list[tuple[list[int], torch.Tensor]]) -> list[torch.Tensor]:
+        """Log-probabilities of each response after the teacher's prompt: one forward pass, in a partition of its own."""
+        dp_size = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+        padding = -len(rows) % dp_size
+        padded = rows + rows[:1] * padding
+        keys = [f"teacher_{number}" for number in range(len(padded))]
+        fields = [_row(torch.tensor(prompt), response) for prompt, response in padded]
+        tags = [{"seq_len": len(field["input_ids"])} for field in fields]
+        tq.kv_batch_put(keys=keys, partition_id=TEACHER_PARTITION, fields=list_of_dict_to_tensordict(fields), tags=tags)
+        temperature = self.config.actor_rollout_ref.rollout.temperature
+        extra = {"calculate_entropy": False, "compute_loss": False, "temperature": temperature}
+        meta = KVBatchMeta(partition_id=TEACHER_PARTITION, keys=keys, tags=tags, extra_info=extra)
+        try:
+            if self.credit_settings.teacher == "reference":
+                self.ref_policy_wg.compute_ref_log_prob(meta)
+                name = "ref_log_prob"
+            else:
+                self.actor_rollout_wg.compute_log_prob(meta)
+                name = "log_probs"
+            data = tq.kv_batch_get(keys=keys, partition_id=TEACHER_PARTITION, select_fields=[name, "response_mask"])
+        finally:
+            tq.kv_clear(keys=keys, partition_id=TEACHER_PARTITION)
+        return list(response_from_nested(data[name], data["response_mask"]).unbind())[: len(rows)]
+
+
+def _row(prompt: torch.Tensor, response: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The fields verl's log-probability pass reads."""
+    ids, mask = torch.cat([prompt, response]), torch.ones_like(response)
+    positions = torch.arange(len(ids))
+    return {
+        "prompts": prompt,
+        "responses": response,
+        "input_ids": ids,
+        "position_ids": positions,
+        "response_mask": mask,
+        "loss_mask": mask,
+    }
+
+
+def _nested(rows: list[torch.Tensor]) -> torch.Tensor:
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def _on_last(value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """A row's reward on its last token, zeros before."""
+    out = torch.zeros(len(mask))
+    out[-1] = value
+    return out
