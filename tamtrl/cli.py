@@ -17,7 +17,7 @@ def prepare_toy(args: argparse.Namespace) -> None:
     from tamtrl.tasks import toy
     from tamtrl.tasks.example import write_examples
 
-    count = write_examples(args.output, toy.generate(args.split, args.count, args.documents, args.seed))
+    count = write_examples(args.output, toy.generate(args.split, args.count, args.documents, args.seed, args.stream))
     say(f"{count} examples in {args.output}")
 
 
@@ -26,7 +26,7 @@ def prepare_hotpotqa(args: argparse.Namespace) -> None:
     from tamtrl.tasks.example import write_examples
 
     questions = hotpotqa.load(args.source)
-    examples = synthesis.build(questions, args.documents, args.count, args.seed, args.benchmark)
+    examples = synthesis.build(questions, args.documents, args.count, args.skip, args.seed, args.benchmark)
     count = write_examples(args.output, examples)
     say(f"{count} examples of {args.documents} documents in {args.output}")
 
@@ -106,12 +106,14 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--split", required=True, help="train or heldout: they share no question")
     sub.add_argument("--count", type=int, required=True)
     sub.add_argument("--documents", type=int, required=True)
-    sub.add_argument("--seed", type=int, required=True)
+    sub.add_argument("--seed", type=int, required=True, help="of the split of questions and of the draw")
+    sub.add_argument("--stream", default="main", help="names independent draws, e.g. the data set's name")
 
     sub = verb("prepare-hotpotqa", prepare_hotpotqa, "Build long documents from HotpotQA questions.")
     sub.add_argument("--source", type=Path, required=True, help="official JSON, hub file, or a folder of such files")
     sub.add_argument("--benchmark", default="hotpotqa")
     sub.add_argument("--count", type=int, help="questions to use (default: all)")
+    sub.add_argument("--skip", type=int, default=0, help="questions to pass over first: two sets that share none")
     sub.add_argument("--documents", type=int, required=True)
     sub.add_argument("--seed", type=int, required=True)
 
@@ -146,7 +148,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("table")
     sub.add_argument("--paper", type=Path, required=True, help="CSV of published numbers")
     sub.add_argument("--runs", type=Path, help="CSV of the runs in this table and their score files")
-    sub.add_argument("--benchmarks", nargs="+", required=True)
+    sub.add_argument("--benchmarks", nargs="*", default=[])
     sub.add_argument("--note", default="", help="a line under the table, e.g. what scale it was made at")
 
     sub = verb("figure", figure, "Draw training dynamics: reward and response length per step.")

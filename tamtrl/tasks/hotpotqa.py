@@ -75,7 +75,7 @@ def parse(record: object, where: str) -> Question:
 
 def _records(path: Path) -> Iterator[tuple[str, object]]:
     if path.is_dir():
-        inside = sorted(p for p in path.iterdir() if p.suffix in {".json", ".jsonl", ".parquet"})
+        inside = sorted(p for p in path.rglob("*") if p.suffix in {".json", ".jsonl", ".parquet"})
         if not inside:
             raise UserError(f"Folder {path} holds no .json, .jsonl or .parquet file.")
         for file in inside:

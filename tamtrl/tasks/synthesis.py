@@ -56,12 +56,16 @@ def synthesise(question: Question, corpus: Corpus, documents: int, seed: int, be
 
 
 def build(
-    questions: list[Question], documents: int, count: int | None, seed: int, benchmark: str = "hotpotqa"
+    questions: list[Question], documents: int, count: int | None, skip: int, seed: int, benchmark: str = "hotpotqa"
 ) -> Iterator[Example]:
-    """``count`` questions (all when None) chosen by seed, each with a document from the corpus of all ``questions``."""
-    if count is not None and count > len(questions):
-        raise UserError(f"{count} examples were asked for but there are only {len(questions)} questions.")
+    """``count`` questions (all when None) chosen by seed after passing over ``skip``, each with a document from the corpus
+    of all ``questions``."""
+    if count is not None and skip + count > len(questions):
+        raise UserError(
+            f"{benchmark} asks for {count} questions after the first {skip}, but the source has only {len(questions)}; "
+            "lower its count or give a larger file."
+        )
     corpus = Corpus.of(questions)
     order = sorted(questions, key=lambda q: seeds.derive(seed, "choose", q.id))
-    for question in order[:count]:
+    for question in order[skip:][:count]:
         yield synthesise(question, corpus, documents, seed, benchmark)

@@ -20,8 +20,8 @@ from pathlib import Path
 import psutil
 
 MARK = "TAMTRL_PROCESS_GROUP"
-# What verl leaves in shared memory when a weight transfer is cut off.
-SEGMENTS = ("verl_weights_",)
+REGISTER_SECONDS = 5
+SHARED_MEMORY = Path("/dev/shm")
 _CAUSE = re.compile(r"^(?:\x1b\[[0-9;]*m)?(?:\([^)]*\) ?)?(?:\x1b\[[0-9;]*m)?\s*([\w.]*(?:Error|Exception|Killed)\b.*)")
 _PR_SET_PDEATHSIG = 1
 
@@ -55,23 +55,30 @@ def kill_marked(mark: str) -> int:
     return killed
 
 
-def remove_orphan_segments(folder: Path = Path("/dev/shm")) -> list[str]:
-    """Unlink verl's segments that are this user's and that no live process maps; a running job's stay."""
-    if not folder.is_dir():
-        return []
-    names = [f for f in folder.iterdir() if f.name.startswith(SEGMENTS) and f.stat().st_uid == os.getuid()]
-    if not names:
-        return []
-    mapped = ""
-    for process in psutil.process_iter():
-        try:
-            mapped += Path(f"/proc/{process.pid}/maps").read_text()
-        except OSError:
-            continue
-    orphans = [f for f in names if str(f) not in mapped]
-    for segment in orphans:
-        segment.unlink(missing_ok=True)
-    return [f.name for f in orphans]
+def segments(mark: str) -> set[str]:
+    """The shared-memory files that the marked processes map: verl's weight buffers, vLLM's message queues."""
+    found = set()
+    for process in marked(mark):
+        found |= _mapped(process.pid)
+    return found
+
+
+def _mapped(pid: int) -> set[str]:
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return set()
+    return {path for line in lines if (path := line[73:].removesuffix(" (deleted)")).startswith(str(SHARED_MEMORY))}
+
+
+def remove_segments(paths: set[str]) -> list[str]:
+    """Unlink those of the files that are this user's and that no live process maps any more."""
+    own = {path for path in paths if Path(path).exists() and Path(path).stat().st_uid == os.getuid()}
+    if own:
+        own -= set().union(*(_mapped(process.pid) for process in psutil.process_iter()))
+    for path in own:
+        Path(path).unlink(missing_ok=True)
+    return sorted(own)
 
 
 def cause(log: Path) -> str:
@@ -104,31 +111,46 @@ def _terminate_as_interrupt() -> Iterator[None]:
 
 
 def supervise(
-    command: list[str], environment: dict[str, str], log: Path, progress: Callable[[], float], stall_seconds: float
+    command: list[str],
+    environment: dict[str, str],
+    log: Path,
+    register: Path,
+    progress: Callable[[], float],
+    stall_seconds: float,
 ) -> int:
     """Run ``command`` to its end and return its exit code; -1 if it stalled.
 
     ``progress`` is called every second and returns the time of the last sign of life. Whatever happens, nothing that
-    the command started survives this call.
+    the command started survives this call. If this process itself is killed, its children die with it and only shared
+    memory is left: its names are kept in ``register``, and the next call with the same register removes them.
     """
+    if register.exists():
+        remove_segments(set(register.read_text().splitlines()))
     mark = uuid.uuid4().hex
     # Ray's socket paths must stay short (107 bytes), so not under the run's folder.
     temporary = tempfile.mkdtemp(prefix="tamtrl-")
     log.parent.mkdir(parents=True, exist_ok=True)
     full = os.environ | environment | {MARK: mark, "RAY_TMPDIR": temporary}
-    started = time.time()
+    started, mapped = time.time(), set()
     try:
         with _terminate_as_interrupt(), log.open("ab") as stream:
             child = subprocess.Popen(
                 command, env=full, stdout=stream, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
             )
+            tick = 0
             while child.poll() is None:
                 if time.time() - max(started, progress()) > stall_seconds:
                     return -1
+                if tick % REGISTER_SECONDS == 0 and (seen := segments(mark)) - mapped:
+                    mapped |= seen
+                    register.write_text("\n".join(sorted(mapped)))
+                tick += 1
                 time.sleep(1)
             progress()
             return child.returncode
     finally:
+        mapped |= segments(mark)
         kill_marked(mark)
         shutil.rmtree(temporary, ignore_errors=True)
-        remove_orphan_segments()
+        remove_segments(mapped)
+        register.unlink(missing_ok=True)

@@ -33,7 +33,6 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
     require(resources)
     scratch.mkdir(parents=True, exist_ok=True)
     with _locked(scratch):
-        processes.remove_orphan_segments()
         started = time.time()
         done = last_checkpoint(scratch / "checkpoints")
         if done < run.training.steps:
@@ -83,6 +82,7 @@ def _attempt(run: Run, run_file: Path, resources: Resources, scratch: Path, say:
         [*launcher, str(run_file), str(scratch / "checkpoints"), json.dumps(vars(resources))],
         launch.environment(resources, attempt_log),
         log,
+        scratch / "shared-memory.txt",
         _progress(attempt_log, run.training.steps, say),
         60 * run.training.stall_minutes,
     )

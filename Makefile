@@ -1,0 +1,33 @@
+# Two commands set everything up from nothing: `make toy` and `make test`. PYTHON must be 3.11 or 3.12.
+PYTHON ?= python3.11
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+.DEFAULT_GOAL := help
+.PHONY: help setup toy test lint format clean
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+
+setup: .venv/ready ## the pinned CPU environment in .venv (about 4 GB)
+
+.venv/ready: envs/cpu.lock envs/install.sh pyproject.toml
+	bash envs/install.sh "$(PYTHON)" .venv
+	touch $@
+
+toy: .venv/ready ## the toy paper: every step of the paper on 2 CPU cores
+	snakemake --profile toy
+
+test: .venv/ready ## all tests, the toy workflow end to end among them
+	python -m pytest
+
+lint: .venv/ready ## ruff, snakefmt and Snakemake's own linter
+	ruff check . && ruff format --check .
+	snakefmt --check Snakefile workflow
+	snakemake --profile toy --lint
+
+format: .venv/ready
+	ruff check --fix . && ruff format .
+	snakefmt Snakefile workflow
+
+clean: ## what was made, environments apart
+	rm -rf results/toy results/sample results/published logs scratch .snakemake build

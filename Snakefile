@@ -1,0 +1,34 @@
+# TAMTRL, the paper, as a workflow: data -> models -> training -> evaluation -> tables and figures.
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/paper.smk"
+
+
+localrules:
+    all,
+    paper_tables,
+    downloads,
+    data,
+    train,
+    evaluate,
+    tables,
+    figures,
+
+
+# Every table and figure of the configuration.
+rule all:
+    input:
+        rules.tables.input,
+        rules.figures.input,
+    default_target: True

@@ -1,0 +1,218 @@
+# Configuration checked, run table read, helpers for the rules. Kept cheap: it is parsed again in every job.
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import pandas as pd
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, str(Path(workflow.basedir)))
+from tamtrl import credit
+from tamtrl.errors import UserError
+from tamtrl.settings import EvaluationRun, Run, build
+
+
+def check(document, schema, where):
+    """One sentence for the first thing that does not fit the schema."""
+    schema = yaml.safe_load((Path(workflow.basedir) / "workflow" / "schemas" / schema).read_text())
+    error = best_match(Draft202012Validator(schema).iter_errors(document))
+    if error:
+        place = ".".join(map(str, error.absolute_path))
+        raise WorkflowError(f"{where}{': ' + place if place else ''}: {error.message}")
+
+
+def known(values, allowed, what):
+    for value in values:
+        if value not in allowed:
+            raise WorkflowError(f"Unknown {what} {value!r}; there are {', '.join(map(str, allowed))}.")
+
+
+check(config, "config.yaml", "configuration")
+MODELS = yaml.safe_load(Path(config["models"]).read_text())
+check(MODELS, "models.yaml", config["models"])
+BENCHMARKS = yaml.safe_load(Path(config["benchmarks"]).read_text())
+check(BENCHMARKS, "benchmarks.yaml", config["benchmarks"])
+check(config["train_sets"], "benchmarks.yaml", "train_sets")
+
+
+def read_runs(path):
+    """One row a run: model and items are lists in the file, and become a row a model and a list."""
+    table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+    for number, row in enumerate(table.to_dict("records"), start=2):
+        check(row, "runs.yaml", f"{path} line {number}")
+    table["model"] = table["model"].str.split(",")
+    table["items"] = table["items"].str.split(",")
+    table = table.explode("model", ignore_index=True)
+    if repeated := table[table.duplicated(["model", "method", "variant"])].to_dict("records"):
+        row = repeated[0]
+        raise WorkflowError(f"{path}: {row['model']} {row['method']} {row['variant']} stands there twice.")
+    known(table["model"], list(MODELS), f"model in {path}:")
+    known([name for name in table["credit"] if name], credit.names(), f"credit method in {path}:")
+    return table
+
+
+def select(table):
+    """The rows that config's `select` asks for; a value that matches nothing is an error."""
+    for column, values in config["select"].items():
+        values = values if isinstance(values, list) else [values]
+        cells = table[column]
+        known(values, sorted({v for cell in cells for v in (cell if isinstance(cell, list) else [cell])}), column)
+        keep = [bool(set(cell if isinstance(cell, list) else [cell]) & set(values)) for cell in cells]
+        table = table[keep]
+    if table.empty:
+        raise WorkflowError(f"`select` ({config['select']}) matches no row of {config['runs']}.")
+    return table.reset_index(drop=True)
+
+
+ALL_RUNS = read_runs(config["runs"])
+RUNS = select(ALL_RUNS)
+known(config["evaluate_on"], list(BENCHMARKS), "benchmark")
+known(config["train_sets"], ["train", "validation"], "data set in train_sets:")
+DATASETS = {name: {"skip": 0} | spec for name, spec in (config["train_sets"] | BENCHMARKS).items()}
+
+
+def alternatives(names):
+    """A wildcard constraint: one of the names, or nothing at all."""
+    return "|".join(sorted({name.replace(".", r"\.") for name in names})) or "(?!)"
+
+
+wildcard_constraints:
+    model=alternatives(MODELS),
+    method=alternatives(ALL_RUNS["method"]),
+    variant=alternatives(ALL_RUNS["variant"]),
+    benchmark=alternatives(BENCHMARKS),
+    seed=r"\d+",
+
+
+def concrete(path):
+    """Snakemake puts pathvars into inputs, outputs and logs, but not into params."""
+    for name, folder in config["pathvars"].items():
+        path = path.replace(f"<{name}>", folder)
+    return path
+
+
+RUN = "<results>/runs/{model}/{method}/{variant}/seed{seed}"
+TRAINED = RUNS[RUNS["credit"] != ""]
+
+
+def run_row(wildcards):
+    keys = ["model", "method", "variant"]
+    row = ALL_RUNS[(ALL_RUNS[keys] == [getattr(wildcards, key) for key in keys]).all(axis=1)]
+    if row.empty:
+        raise WorkflowError(f"{config['runs']} has no run {wildcards.model} {wildcards.method} {wildcards.variant}.")
+    return row.iloc[0]
+
+
+def resolved(row):
+    """The configuration with the row's overrides (`section.key=value`, separated by spaces) laid over it."""
+    sections = deepcopy({name: config[name] for name in ("reading", "training", "credit", "evaluation")})
+    for override in row["overrides"].split():
+        key, _, value = override.partition("=")
+        section, _, name = key.partition(".")
+        if name not in sections.get(section, {}):
+            raise WorkflowError(f"{config['runs']}: {row['method']} {row['variant']} overrides {key!r}, which does not exist.")
+        sections[section][name] = yaml.safe_load(value)
+    return sections
+
+
+def training_run(row, seed, model_path, train_data, validation_data):
+    """run.yaml as a mapping; built once here so that a bad value stops the workflow before any job starts."""
+    sections = resolved(row)
+    run = {
+        "model": row["model"],
+        "method": row["method"],
+        "variant": row["variant"],
+        "seed": int(seed),
+        "model_path": str(model_path),
+        "train_data": str(train_data),
+        "validation_data": str(validation_data),
+        "reading": sections["reading"],
+        "credit": {"method": row["credit"]} | sections["credit"],
+        "training": sections["training"],
+    }
+    return validated(Run, run, row)
+
+
+def evaluation_run(row, seed):
+    sections = resolved(row)
+    return validated(EvaluationRun, {"seed": int(seed)} | {k: sections[k] for k in ("reading", "evaluation")}, row)
+
+
+def validated(kind, mapping, row):
+    try:
+        build(kind, mapping, f"{row['model']} {row['method']} {row['variant']}")
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    return mapping
+
+
+for _, row in RUNS.iterrows():
+    evaluation_run(row, 0)
+    if row["credit"]:
+        training_run(row, 0, "", "", "")
+
+
+def cases(rows, benchmarks=(None,)):
+    """The wildcards of every row, seed and benchmark, in table order."""
+    return [
+        {"model": row["model"], "method": row["method"], "variant": row["variant"], "seed": seed}
+        | ({"benchmark": benchmark} if benchmark else {})
+        for _, row in rows.iterrows()
+        for seed in config["seeds"]
+        for benchmark in benchmarks
+    ]
+
+
+def paths(pattern, rows, **axes):
+    return [pattern.format(**case) for case in cases(rows, **axes)]
+
+
+def rows_of(item):
+    return RUNS[[item in items for items in RUNS["items"]]]
+
+
+def resource(stage, key):
+    return config["resources"][stage][key]
+
+
+def gpus(stage):
+    """Asked for only where the configuration has them: a laptop schedules by cores alone."""
+    return resource(stage, "devices") * resource(stage, "nodes") if config["resources"]["device"] == "gpu" else 0
+
+
+def place(stage):
+    """The options that tell a stage where it runs; in the shell command through resources, so that moving to another
+    machine reruns nothing."""
+    where = config["resources"][stage]
+    return (
+        f"--device {config['resources']['device']} --devices {where['devices']} --nodes {where['nodes']} "
+        f"--cores {where['cores']} --memory-gib {where['memory_gib']}"
+    )
+
+
+onstart:
+    print(
+        f"Configuration {config['label']}: {len(RUNS)} runs x {len(config['seeds'])} seeds "
+        f"({', '.join(dict.fromkeys(RUNS['method']))}) on {', '.join(dict.fromkeys(RUNS['model']))}; "
+        f"results in {config['pathvars']['results']}, logs in {config['pathvars']['logs']}.",
+        file=sys.stderr,
+    )
+
+
+onsuccess:
+    print(
+        f"Done. Tables in {config['pathvars']['results']}/tables, figures in {config['pathvars']['results']}/figures. "
+        f"{config['note']}\nNext: open {config['pathvars']['results']}/tables/table1.md; README.md says how to add a method.",
+        file=sys.stderr,
+    )
+
+
+onerror:
+    print(
+        f"Stopped with an error; the log of the failed job is under {config['pathvars']['logs']}. The same command "
+        "continues where it stopped.",
+        file=sys.stderr,
+    )

@@ -1,0 +1,52 @@
+# Predict once with vLLM, score any time without a GPU.
+
+
+rule configure_evaluation:
+    output:
+        f"{RUN}/evaluation.yaml",
+    log:
+        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/configure_evaluation.log",
+    localrule: True
+    params:
+        run=lambda wc: evaluation_run(run_row(wc), wc.seed),
+    run:
+        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
+
+
+# Every document read chunk by chunk; memories and answers are stored. A run without credit is the untrained backbone.
+rule predict:
+    input:
+        run=rules.configure_evaluation.output,
+        model=lambda wc: f"{RUN}/model".format(**wc) if run_row(wc)["credit"] else model_folder(wc.model),
+        data="<results>/data/{benchmark}.parquet",
+    output:
+        f"{RUN}/predictions/{{benchmark}}.jsonl.gz",
+    log:
+        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/predict_{{benchmark}}.log",
+    threads: resource("evaluate", "cores")
+    resources:
+        mem_mb=int(1024 * resource("evaluate", "memory_gib")),
+        runtime=resource("evaluate", "minutes"),
+        gpu=gpus("evaluate"),
+        place=place("evaluate"),
+    shell:
+        "tamtrl predict {input.run} --model {input.model} --data {input.data} --output {output} {resources.place} 2> {log}"
+
+
+rule score:
+    input:
+        rules.predict.output,
+    output:
+        scores=f"{RUN}/scores/{{benchmark}}.csv",
+        documents=f"{RUN}/scores/{{benchmark}}.documents.csv",
+    log:
+        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/score_{{benchmark}}.log",
+    shell:
+        "tamtrl score {input} --benchmark {wildcards.benchmark} --output {output.scores} --documents {output.documents} "
+        "2> {log}"
+
+
+# Scores of all selected runs on all selected benchmarks.
+rule evaluate:
+    input:
+        paths(f"{RUN}/scores/{{benchmark}}.csv", RUNS, benchmarks=config["evaluate_on"]),

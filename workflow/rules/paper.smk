@@ -1,0 +1,102 @@
+# Tables and figures: from CSV files only, so that a deleted one is remade in seconds.
+
+TABLES = ["table1"]
+PAPER_TABLES = ["table1", "table2", "table3"]
+KINDS = ["csv", "md", "tex"]
+
+
+# Which runs a table shows and where their scores are.
+rule list_scores:
+    input:
+        lambda wc: paths(
+            f"{RUN}/scores/{{benchmark}}.documents.csv", rows_of(wc.table), benchmarks=config["evaluate_on"]
+        ),
+    output:
+        "<results>/tables/{table}.runs.csv",
+    log:
+        "<logs>/tables/{table}.runs.log",
+    localrule: True
+    params:
+        rows=lambda wc: cases(rows_of(wc.table), benchmarks=config["evaluate_on"]),
+    run:
+        pd.DataFrame(params.rows).assign(documents=list(input)).to_csv(output[0], index=False)
+
+
+# Published beside reproduced.
+rule table:
+    input:
+        paper="results/paper/{table}.csv",
+        runs=rules.list_scores.output,
+    output:
+        collect("<results>/tables/{{table}}.{kind}", kind=KINDS),
+    log:
+        "<logs>/tables/{table}.log",
+    localrule: True
+    wildcard_constraints:
+        table=alternatives(TABLES),
+    params:
+        benchmarks=config["evaluate_on"],
+        note=config["note"],
+    shell:
+        "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --benchmarks {params.benchmarks} "
+        "--note {params.note:q} --output {output[0]} 2> {log}"
+
+
+# Published numbers alone: no data, no training, seconds.
+rule paper_table:
+    input:
+        "results/paper/{table}.csv",
+    output:
+        collect("results/published/{{table}}.{kind}", kind=KINDS),
+    log:
+        "logs/published/{table}.log",
+    localrule: True
+    wildcard_constraints:
+        table=alternatives(PAPER_TABLES),
+    shell:
+        "tamtrl table {wildcards.table} --paper {input} --output {output[0]} 2> {log}"
+
+
+# Which runs the figure of training dynamics shows and where their metrics are.
+rule list_metrics:
+    input:
+        lambda wc: paths(f"{RUN}/metrics.csv", rows_of("dynamics")),
+    output:
+        "<results>/figures/dynamics.runs.csv",
+    log:
+        "<logs>/figures/dynamics.runs.log",
+    localrule: True
+    params:
+        rows=cases(rows_of("dynamics")),
+    run:
+        pd.DataFrame(params.rows).assign(metrics=list(input)).to_csv(output[0], index=False)
+
+
+# Figures 3 and 4 of the paper: reward and response length per step.
+rule figure_dynamics:
+    input:
+        rules.list_metrics.output,
+    output:
+        collect("<results>/figures/dynamics.{kind}", kind=["csv", "svg", "png"]),
+    log:
+        "<logs>/figures/dynamics.log",
+    localrule: True
+    params:
+        title=config["note"],
+    shell:
+        "tamtrl figure --runs {input} --title {params.title:q} --output {output[0]} 2> {log}"
+
+
+rule paper_tables:
+    input:
+        collect("results/published/{table}.md", table=PAPER_TABLES),
+
+
+rule tables:
+    input:
+        [f"<results>/tables/{table}.md" for table in TABLES if not rows_of(table).empty],
+
+
+rule figures:
+    input:
+        [] if rows_of("dynamics").empty else "<results>/figures/dynamics.svg",

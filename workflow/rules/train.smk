@@ -1,0 +1,52 @@
+# A run is a row of runs.tsv: its resolved configuration, then one training job whatever the method.
+
+
+rule configure_run:
+    output:
+        f"{RUN}/run.yaml",
+    log:
+        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/configure.log",
+    localrule: True
+    params:
+        run=lambda wc: training_run(
+            run_row(wc),
+            wc.seed,
+            concrete(model_folder(wc.model)),
+            concrete("<results>/data/train.parquet"),
+            concrete("<results>/data/validation.parquet"),
+        ),
+    run:
+        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
+
+
+# Multi-turn RL with verl. Checkpoints stay in scratch between attempts and are never an output: Snakemake deletes the
+# outputs of a failed job.
+rule train_rl:
+    input:
+        run=rules.configure_run.output,
+        train="<results>/data/train.parquet",
+        validation="<results>/data/validation.parquet",
+        model=lambda wc: model_folder(wc.model),
+    output:
+        model=directory(f"{RUN}/model"),
+        metrics=f"{RUN}/metrics.csv",
+        card=f"{RUN}/card.json",
+    log:
+        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/train.log",
+    threads: resource("train", "cores")
+    resources:
+        mem_mb=int(1024 * resource("train", "memory_gib")),
+        runtime=resource("train", "minutes"),
+        gpu=gpus("train"),
+        place=place("train"),
+    params:
+        output=lambda wc, output: Path(output.metrics).parent,
+        scratch=lambda wc: concrete(f"<scratch>/{wc.model}/{wc.method}/{wc.variant}/seed{wc.seed}"),
+    shell:
+        "tamtrl train {input.run} --output {params.output} --scratch {params.scratch} {resources.place} 2>&1 | tee {log}"
+
+
+# The final models of all selected runs.
+rule train:
+    input:
+        paths(f"{RUN}/metrics.csv", TRAINED),
