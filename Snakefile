@@ -28,7 +28,7 @@ localrules:
 
 # Every table and figure of the configuration.
 rule all:
+    default_target: True
     input:
         rules.tables.input,
         rules.figures.input,
-    default_target: True

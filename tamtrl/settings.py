@@ -124,9 +124,7 @@ def build(cls: type[T], mapping: dict[str, Any], where: str) -> T:
     for key in mapping:
         if key not in known:
             raise UserError(f"{where}: unknown key {key!r}; known are {', '.join(known)}.")
-    missing = [
-        name for name, field in known.items() if name not in mapping and field.default is dataclasses.MISSING
-    ]
+    missing = [name for name, field in known.items() if name not in mapping and field.default is dataclasses.MISSING]
     if missing:
         raise UserError(f"{where}: key {missing[0]!r} is missing.")
     hints = get_type_hints(cls)

@@ -33,8 +33,7 @@ def toy_budgets(**changes):
 def hotpot_record(number: int, paragraphs: int = 10, **changes) -> dict:
     """A made-up record in the official layout; paragraphs 0 and 1 are supporting."""
     context = [
-        [f"Title {number}-{k}", [f"Sentence one of {number}-{k}.", f" It has value v{number}{k}."]]
-        for k in range(paragraphs)
+        [f"Title {number}-{k}", [f"Sentence one of {number}-{k}.", f" It has value v{number}{k}."]] for k in range(paragraphs)
     ]
     record = {
         "_id": f"q{number}",

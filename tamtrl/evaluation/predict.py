@@ -21,9 +21,7 @@ from tamtrl.settings import EvaluationRun, Resources
 from tamtrl.tasks.example import Example, ExampleFile
 
 
-def predict(
-    run: EvaluationRun, resources: Resources, model: str, data: Path, output: Path, say: Callable[[str], None]
-) -> None:
+def predict(run: EvaluationRun, resources: Resources, model: str, data: Path, output: Path, say: Callable[[str], None]) -> None:
     require(resources)
     examples = ExampleFile(data)
     partial = output.with_name(f".partial.{output.name}")

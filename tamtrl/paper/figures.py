@@ -43,9 +43,7 @@ def _draw(data: pd.DataFrame, title: str):
     sns.set_theme(context="paper", style="ticks", palette="colorblind")
     plt.rcParams["svg.hashsalt"] = "tamtrl"
     models = list(dict.fromkeys(data["model"]))
-    figure, axes = plt.subplots(
-        len(models), len(PANELS), figsize=(7.2, 2.6 * len(models)), squeeze=False, layout="constrained"
-    )
+    figure, axes = plt.subplots(len(models), len(PANELS), figsize=(7.2, 2.6 * len(models)), squeeze=False, layout="constrained")
     runs = list(dict.fromkeys(data["run"]))
     for row, model in enumerate(models):
         part = data[data["model"] == model]

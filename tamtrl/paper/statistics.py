@@ -9,9 +9,7 @@ from tamtrl import seeds
 RESAMPLES = 2000
 
 
-def bootstrap_interval(
-    groups: Sequence[Sequence[float]], seed: int, *names: object, level: float = 0.95
-) -> tuple[float, float]:
+def bootstrap_interval(groups: Sequence[Sequence[float]], seed: int, *names: object, level: float = 0.95) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean of group means.
 
     ``groups``: one sequence of per-document scores a benchmark; documents are resampled within their benchmark, so that

@@ -120,7 +120,11 @@ def _caption(joined: pd.DataFrame, note: str) -> str:
 
 
 def markdown(joined: pd.DataFrame, columns: list[str], table: str, note: str) -> str:
-    header = ["model", "method", *(f"{column} {kind}" for column in columns for kind in ("paper", "reproduced", "delta"))]
+    header = [
+        "model",
+        "method",
+        *(f"{column} {kind}" for column in columns for kind in ("paper", "reproduced", "delta")),
+    ]
     lines = [f"# {table}", "", "| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     lines += ["| " + " | ".join(row) + " |" for row in _rows(joined, columns, lambda low, high: f"[{low:.1f}, {high:.1f}]")]
     return "\n".join([*lines, "", _caption(joined, note), ""])

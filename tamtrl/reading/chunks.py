@@ -20,9 +20,7 @@ class Chunk:
         return [self.ids[start:stop] for start, stop in self.relevant]
 
 
-def token_spans(
-    offsets: Sequence[tuple[int, int]], character_spans: Sequence[tuple[int, int]]
-) -> tuple[tuple[int, int], ...]:
+def token_spans(offsets: Sequence[tuple[int, int]], character_spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The half-open token range of each character range.
 
     ``offsets``: (start, stop) characters of each token, in order. A token belongs to a span when they share a

@@ -15,9 +15,7 @@ def fetch_hub(repository: str, revision: str, patterns: list[str], output: Path,
 
     partial = output.with_name(f".partial.{output.name}")
     try:
-        snapshot_download(
-            repository, repo_type=kind, revision=revision, allow_patterns=patterns, local_dir=partial
-        )
+        snapshot_download(repository, repo_type=kind, revision=revision, allow_patterns=patterns, local_dir=partial)
     except Exception as error:  # the hub's client raises a dozen unrelated types
         reason = " ".join(str(error).split())[:200]
         raise UserError(

@@ -14,14 +14,39 @@ from tamtrl.tasks.documents import join_documents
 from tamtrl.tasks.example import Example
 
 NAMES = tuple(
-    "Ada Bea Cal Dan Eva Fay Gus Hal Ida Jan Kay Leo Mia Ned Ola Pia Quy Ray Sue Tom Una Vic Wim Zoe".split()
+    [
+        "Ada",
+        "Bea",
+        "Cal",
+        "Dan",
+        "Eva",
+        "Fay",
+        "Gus",
+        "Hal",
+        "Ida",
+        "Jan",
+        "Kay",
+        "Leo",
+        "Mia",
+        "Ned",
+        "Ola",
+        "Pia",
+        "Quy",
+        "Ray",
+        "Sue",
+        "Tom",
+        "Una",
+        "Vic",
+        "Wim",
+        "Zoe",
+    ]
 )
 # Relations between people (the first hop of a two-hop question) and relations to things (its second hop).
 PEOPLE_RELATIONS = ("boss", "neighbour")
 THINGS = {
-    "pet": tuple("cat dog owl fox pig hen".split()),
-    "city": tuple("Rome Oslo Lima Bonn Kyiv Baku".split()),
-    "food": tuple("rice soup cake plum bean corn".split()),
+    "pet": tuple(["cat", "dog", "owl", "fox", "pig", "hen"]),
+    "city": tuple(["Rome", "Oslo", "Lima", "Bonn", "Kyiv", "Baku"]),
+    "food": tuple(["rice", "soup", "cake", "plum", "bean", "corn"]),
 }
 BENCHMARK = "toy_multihop"
 

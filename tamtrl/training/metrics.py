@@ -27,7 +27,6 @@ COLUMNS = {
     "rows": "tamtrl/rows",
     "padding_rows": "tamtrl/padding_rows",
     "truncated_rows": "tamtrl/truncated_rows",
-    "optimizer_steps": "tamtrl/optimizer_steps",
 }
 PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/teacher_", "timing_s/")
 

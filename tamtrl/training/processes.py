@@ -5,6 +5,7 @@ inherit, not by parentage.
 """
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+
+from tamtrl import files
 
 MARK = "TAMTRL_PROCESS_GROUP"
 REGISTER_SECONDS = 5
@@ -121,36 +124,45 @@ def supervise(
     """Run ``command`` to its end and return its exit code; -1 if it stalled.
 
     ``progress`` is called every second and returns the time of the last sign of life. Whatever happens, nothing that
-    the command started survives this call. If this process itself is killed, its children die with it and only shared
-    memory is left: its names are kept in ``register``, and the next call with the same register removes them.
+    the command started survives this call. If this process itself is killed, ``register`` says what may be left, and
+    the next call with the same register clears it away.
     """
-    if register.exists():
-        remove_segments(set(register.read_text().splitlines()))
+    _clear(register)
     mark = uuid.uuid4().hex
     # Ray's socket paths must stay short (107 bytes), so not under the run's folder.
     temporary = tempfile.mkdtemp(prefix="tamtrl-")
     log.parent.mkdir(parents=True, exist_ok=True)
     full = os.environ | environment | {MARK: mark, "RAY_TMPDIR": temporary}
-    started, mapped = time.time(), set()
+    started, ticks, mapped = time.time(), 0, set()
     try:
         with _terminate_as_interrupt(), log.open("ab") as stream:
-            child = subprocess.Popen(
-                command, env=full, stdout=stream, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
-            )
-            tick = 0
+            _write(register, mark, temporary, mapped)
+            child = subprocess.Popen(command, env=full, stdout=stream, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
             while child.poll() is None:
                 if time.time() - max(started, progress()) > stall_seconds:
                     return -1
-                if tick % REGISTER_SECONDS == 0 and (seen := segments(mark)) - mapped:
-                    mapped |= seen
-                    register.write_text("\n".join(sorted(mapped)))
-                tick += 1
+                if ticks % REGISTER_SECONDS == 0 and (found := segments(mark)) - mapped:
+                    mapped |= found
+                    _write(register, mark, temporary, mapped)
+                ticks += 1
                 time.sleep(1)
             progress()
             return child.returncode
     finally:
-        mapped |= segments(mark)
-        kill_marked(mark)
-        shutil.rmtree(temporary, ignore_errors=True)
-        remove_segments(mapped)
-        register.unlink(missing_ok=True)
+        _write(register, mark, temporary, mapped | segments(mark))
+        _clear(register)
+
+
+def _write(register: Path, mark: str, temporary: str, mapped: set[str]) -> None:
+    files.write_text(register, json.dumps({"mark": mark, "temporary": temporary, "segments": sorted(mapped)}))
+
+
+def _clear(register: Path) -> None:
+    """Remove what a register names: processes, the temporary folder, shared memory; then the register."""
+    if not register.exists():
+        return
+    left = json.loads(register.read_text())
+    kill_marked(left["mark"])
+    shutil.rmtree(left["temporary"], ignore_errors=True)
+    remove_segments(set(left["segments"]))
+    register.unlink()

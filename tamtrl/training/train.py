@@ -15,6 +15,8 @@ from tamtrl import credit
 from tamtrl.errors import UserError
 from tamtrl.machine import require
 from tamtrl.provenance import write_card
+from tamtrl.reading.prompts import Prompts
+from tamtrl.reading.reader import Reader
 from tamtrl.settings import Resources, Run
 from tamtrl.training import launch, metrics, processes
 
@@ -31,6 +33,7 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
             raise UserError(f"Data file {path} named in {run_file} does not exist.")
     _require_model(run.model_path)
     require(resources)
+    _require_budgets(run)
     scratch.mkdir(parents=True, exist_ok=True)
     with _locked(scratch):
         started = time.time()
@@ -82,7 +85,7 @@ def _attempt(run: Run, run_file: Path, resources: Resources, scratch: Path, say:
         [*launcher, str(run_file), str(scratch / "checkpoints"), json.dumps(vars(resources))],
         launch.environment(resources, attempt_log),
         log,
-        scratch / "shared-memory.txt",
+        scratch / "processes.json",
         _progress(attempt_log, run.training.steps, say),
         60 * run.training.stall_minutes,
     )
@@ -141,6 +144,12 @@ def _locked(scratch: Path) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(f"Another process is training this run ({scratch}/lock is held); wait for it or stop it.") from None
         yield
+
+
+def _require_budgets(run: Run) -> None:
+    from transformers import AutoTokenizer
+
+    Reader(Prompts(AutoTokenizer.from_pretrained(run.model_path), run.reading.prompts), run.reading, run.credit.view)
 
 
 def _require_model(path: str) -> None:

@@ -57,7 +57,6 @@ class TurnCreditTrainer(PPOTrainerSync):
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         metrics.update(reduce_metrics(output))
-        metrics["tamtrl/optimizer_steps"] = self.optimizer_steps
         return batch
 
     # -- credit --------------------------------------------------------------------------------------------------------
@@ -70,6 +69,10 @@ class TurnCreditTrainer(PPOTrainerSync):
         real = [row for row, tag in enumerate(batch.tags) if not tag.get("is_padding")]
 
         turns = self._turns(batch, real, extras, data["rm_scores"])
+        # verl drops a trajectory whose agent loop raised and goes on with fewer rows; a short batch is not the method.
+        asked = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+        if (missing := asked - int(turns.is_answer.sum())) > 0:
+            raise RuntimeError(f"{missing} of {asked} rollouts failed; 'Error in _run_prompt' in the log says why.")
         if "teacher" in self.credit.NEEDS:
             with marked_timer("teacher", self.timing_raw):
                 turns = self._with_teacher_scores(turns, real, responses, extras)

@@ -92,9 +92,7 @@ def test_rewards_product():
 
 
 def test_rewards_sum():
-    assert teacher.rewards(two_rollouts(), settings(combine="sum")).tolist() == pytest.approx(
-        [2, 4 / 3, 1, 2 / 3, 0, 0]
-    )
+    assert teacher.rewards(two_rollouts(), settings(combine="sum")).tolist() == pytest.approx([2, 4 / 3, 1, 2 / 3, 0, 0])
 
 
 def test_rewards_without_min_max():
@@ -109,7 +107,12 @@ def test_min_max_sets():
             rows += [(query, rollout, 0, False, 1.0, score), (query, rollout, 1, True, 1.0, NAN)]
     turns = make(rows)
     memory = ~turns.is_answer
-    expected = {"batch": [0, 0.25, 0.5, 1], "query": [0, 1, 0, 1], "query_turn": [0, 1, 0, 1], "off": [0.2, 0.4, 0.6, 1]}
+    expected = {
+        "batch": [0, 0.25, 0.5, 1],
+        "query": [0, 1, 0, 1],
+        "query_turn": [0, 1, 0, 1],
+        "off": [0.2, 0.4, 0.6, 1],
+    }
     for name, values in expected.items():
         assert teacher.rewards(turns, settings(minmax=name))[memory].tolist() == pytest.approx(values), name
 

@@ -81,10 +81,41 @@ def test_prompt_as_text(toy_tokenizer):
     example = Example("1", "What is the pet of Ada ?", "Document 1:\nAda\nThe pet of Ada is cat .\n\n", ((0, 40),), ("cat",),
                       "alternatives", "toy")  # fmt: skip
     turns, _ = run(reader, example, [[5], [5]])
-    assert toy_tokenizer.decode(turns[0].prompt_ids).split() == (
-        "<|im_start|> user Update . What is the pet of Ada ? Memory : Nothing yet . Section : Document 1: Ada The pet of "
-        "Ada is cat . <|im_end|> <|im_start|> assistant <think> </think>"
-    ).split()
+    assert toy_tokenizer.decode(turns[0].prompt_ids).split() == [
+        "<|im_start|>",
+        "user",
+        "Update",
+        ".",
+        "What",
+        "is",
+        "the",
+        "pet",
+        "of",
+        "Ada",
+        "?",
+        "Memory",
+        ":",
+        "Nothing",
+        "yet",
+        ".",
+        "Section",
+        ":",
+        "Document",
+        "1:",
+        "Ada",
+        "The",
+        "pet",
+        "of",
+        "Ada",
+        "is",
+        "cat",
+        ".",
+        "<|im_end|>",
+        "<|im_start|>",
+        "assistant",
+        "<think>",
+        "</think>",
+    ]
 
 
 def test_teacher_sees_only_relevant_text(toy_tokenizer):
@@ -93,7 +124,7 @@ def test_teacher_sees_only_relevant_text(toy_tokenizer):
     facts = [example.context[a:b].split("\n")[-1] for a, b in example.relevant_spans]
     replies = [[7, 7], [8, 8], [9, 9], [5]]
     for view in ("chunk", "global"):
-        turns, asked = run(Reader(prompts, toy_budgets(), view), example, replies)
+        turns, _ = run(Reader(prompts, toy_budgets(), view), example, replies)
         texts = [toy_tokenizer.decode(t.teacher_prompt_ids) for t in turns[:-1]]
         for text in texts:
             assert all(fact in facts for fact in _facts(text))
@@ -105,7 +136,9 @@ def test_teacher_sees_only_relevant_text(toy_tokenizer):
 
 
 def _facts(text):
-    return [line.strip() for line in text.split("Section :")[1].split("<|im_end|>")[0].split("\n") if line.strip().startswith("The ")]
+    return [
+        line.strip() for line in text.split("Section :")[1].split("<|im_end|>")[0].split("\n") if line.strip().startswith("The ")
+    ]
 
 
 def test_control_tokens_in_user_text_stay_text(bpe_tokenizer):

@@ -26,7 +26,11 @@ def example(**changes) -> Example:
 
 
 def test_round_trip_keeps_everything_and_the_schema_is_explicit(tmp_path):
-    examples = [example(), example(id="2", relevant_spans=(), context="naïve 猫 🙂"), example(id="3", answers=("x", "y"))]
+    examples = [
+        example(),
+        example(id="2", relevant_spans=(), context="naïve 猫 🙂"),
+        example(id="3", answers=("x", "y")),
+    ]
     path = tmp_path / "examples.parquet"
     assert write_examples(path, iter(examples), batch=2) == 3
     assert pq.read_schema(path).equals(SCHEMA)

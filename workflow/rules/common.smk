@@ -113,7 +113,9 @@ def resolved(row):
         key, _, value = override.partition("=")
         section, _, name = key.partition(".")
         if name not in sections.get(section, {}):
-            raise WorkflowError(f"{config['runs']}: {row['method']} {row['variant']} overrides {key!r}, which does not exist.")
+            raise WorkflowError(
+                f"{config['runs']}: {row['method']} {row['variant']} overrides {key!r}, which does not exist."
+            )
         sections[section][name] = yaml.safe_load(value)
     return sections
 

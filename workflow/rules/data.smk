@@ -69,9 +69,7 @@ rule data:
 
 
 USED_SOURCES = {
-    DATASETS[name]["source"]
-    for name in [*config["train_sets"], *config["evaluate_on"]]
-    if "source" in DATASETS[name]
+    DATASETS[name]["source"] for name in [*config["train_sets"], *config["evaluate_on"]] if "source" in DATASETS[name]
 }
 
 

@@ -12,9 +12,9 @@ rule fetch_model:
         directory("<results>/models/{model}"),
     log:
         "<logs>/fetch_model/{model}.log",
-    localrule: True
     wildcard_constraints:
         model=alternatives(name for name, spec in MODELS.items() if "repository" in spec),
+    localrule: True
     params:
         spec=lambda wc: MODELS[wc.model],
     shell:
@@ -27,9 +27,9 @@ rule backbone_recipe:
         "<results>/models/{model}.recipe.yaml",
     log:
         "<logs>/backbone/{model}.recipe.log",
-    localrule: True
     wildcard_constraints:
         model=alternatives(name for name, spec in MODELS.items() if "made" in spec),
+    localrule: True
     params:
         recipe=lambda wc: {"seed": config["data_seed"], "reading": config["reading"]} | MODELS[wc.model]["made"],
     run:

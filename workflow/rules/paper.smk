@@ -2,7 +2,6 @@
 
 TABLES = ["table1"]
 PAPER_TABLES = ["table1", "table2", "table3"]
-KINDS = ["csv", "md", "tex"]
 
 
 # Which runs a table shows and where their scores are.
@@ -28,18 +27,20 @@ rule table:
         paper="results/paper/{table}.csv",
         runs=rules.list_scores.output,
     output:
-        collect("<results>/tables/{{table}}.{kind}", kind=KINDS),
+        csv="<results>/tables/{table}.csv",
+        md="<results>/tables/{table}.md",
+        tex="<results>/tables/{table}.tex",
     log:
         "<logs>/tables/{table}.log",
-    localrule: True
     wildcard_constraints:
         table=alternatives(TABLES),
+    localrule: True
     params:
         benchmarks=config["evaluate_on"],
         note=config["note"],
     shell:
         "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --benchmarks {params.benchmarks} "
-        "--note {params.note:q} --output {output[0]} 2> {log}"
+        "--note {params.note:q} --output {output.csv} 2> {log}"
 
 
 # Published numbers alone: no data, no training, seconds.
@@ -47,14 +48,16 @@ rule paper_table:
     input:
         "results/paper/{table}.csv",
     output:
-        collect("results/published/{{table}}.{kind}", kind=KINDS),
+        csv="results/published/{table}.csv",
+        md="results/published/{table}.md",
+        tex="results/published/{table}.tex",
     log:
         "logs/published/{table}.log",
-    localrule: True
     wildcard_constraints:
         table=alternatives(PAPER_TABLES),
+    localrule: True
     shell:
-        "tamtrl table {wildcards.table} --paper {input} --output {output[0]} 2> {log}"
+        "tamtrl table {wildcards.table} --paper {input} --output {output.csv} 2> {log}"
 
 
 # Which runs the figure of training dynamics shows and where their metrics are.
@@ -77,14 +80,16 @@ rule figure_dynamics:
     input:
         rules.list_metrics.output,
     output:
-        collect("<results>/figures/dynamics.{kind}", kind=["csv", "svg", "png"]),
+        csv="<results>/figures/dynamics.csv",
+        svg="<results>/figures/dynamics.svg",
+        png="<results>/figures/dynamics.png",
     log:
         "<logs>/figures/dynamics.log",
     localrule: True
     params:
         title=config["note"],
     shell:
-        "tamtrl figure --runs {input} --title {params.title:q} --output {output[0]} 2> {log}"
+        "tamtrl figure --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
 
 
 rule paper_tables:

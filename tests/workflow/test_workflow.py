@@ -1,0 +1,175 @@
+"""The workflow as users call it: the whole path on made-up HotpotQA files, dry-runs, and what bad input says."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import REPOSITORY, hotpot_record
+from test_toy_rl import optimizer_steps
+
+from tamtrl.tasks.example import ExampleFile
+
+SNAKEMAKE = [sys.executable, "-m", "snakemake"]
+
+
+def snakemake(folder: Path, *arguments: str, check: bool = False) -> subprocess.CompletedProcess:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        [*SNAKEMAKE, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=check,
+        env=os.environ | {"PATH": path},
+    )
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    """A copy of what is tracked, so that nothing of the working tree's own results is touched or relied on."""
+    folder = tmp_path_factory.mktemp("checkout") / "repository"
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    for name in filter(None, names.decode().split("\0")):
+        source, target = REPOSITORY / name, folder / name
+        if source.is_symlink() or source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sample(checkout) -> tuple[Path, list[str]]:
+    """config/sample.yaml run to the end on made-up files: TAMTRL and the backbone."""
+    for name, numbers in {"train": range(80), "dev": range(100, 140)}.items():
+        (checkout / f"{name}.json").write_text(json.dumps([hotpot_record(n) for n in numbers]))
+    arguments = ["--profile", "toy", "--configfile", "config/sample.yaml", "--config", "hotpotqa_train=train.json"]
+    arguments += ["hotpotqa_dev=dev.json", "select={model: [sample], method: [base, tamtrl]}"]
+    done = snakemake(checkout, *arguments)
+    assert done.returncode == 0, done.stderr[-5000:]
+    return checkout, arguments
+
+
+def test_sample_ends_in_a_table_and_a_figure(sample):
+    folder = sample[0] / "results" / "sample"
+    table = pd.read_csv(folder / "tables" / "table1.csv")
+    assert set(table["method"]) == {"base", "tamtrl"} and table["paper"].isna().all() and table["n"].eq(8).all()
+    text = (folder / "tables" / "table1.md").read_text()
+    assert "SAMPLE" in text and "Not comparable with the paper" in text
+    assert (folder / "figures" / "dynamics.png").stat().st_size > 10_000
+    examples = list(ExampleFile(folder / "data" / "hotpotqa_sample.parquet"))
+    assert all(e.context.count("Document ") == 10 and len(e.relevant_spans) == 2 for e in examples)
+    validation = ExampleFile(folder / "data" / "validation.parquet")
+    assert not {e.id for e in examples} & {e.id for e in validation}
+
+
+def test_optimizer_steps_do_not_depend_on_the_number_of_rows(sample):
+    folder = sample[0] / "results" / "sample" / "runs" / "sample" / "tamtrl" / "main" / "seed0"
+    metrics = pd.read_csv(folder / "metrics.csv").set_index("step")
+    assert (metrics["padding_rows"].dropna() < 2).all()
+    # 2 rollout batches of 2 optimizer steps each (config/sample.yaml)
+    assert optimizer_steps(sample[0] / "scratch" / "sample" / "sample" / "tamtrl" / "main" / "seed0", 2) == 4
+
+
+def test_second_run_does_nothing(sample):
+    folder, arguments = sample
+    assert "Nothing to be done" in snakemake(folder, *arguments, check=True).stderr
+
+
+def test_changes_rerun_only_what_they_touch(sample):
+    folder, arguments = sample
+
+    def jobs(*more):
+        return snakemake(folder, *arguments, *more, "-n", check=True).stdout
+
+    relabelled = jobs("label=other", "note=another note")
+    assert "rule table" in relabelled and "train_rl" not in relabelled and "predict" not in relabelled
+    evaluation = jobs("evaluation={samples: 3}")
+    assert "predict" in evaluation and "train_rl" not in evaluation
+    moved = jobs("resources={train: {cores: 1}}")
+    assert "train_rl" not in moved
+    training = jobs("training={lr: 1.0e-5}")
+    assert "train_rl" in training and "prepare" not in training
+    (folder / "results" / "sample" / "figures" / "dynamics.png").unlink()
+    figure = jobs()
+    assert "figure_dynamics" in figure and "train_rl" not in figure
+
+
+# -- dry-runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--profile", "toy"], ["--profile", "local-gpu"], []])
+def test_dry_runs(checkout, arguments):
+    done = snakemake(checkout, "-n", *arguments)
+    assert done.returncode == 0 and "train_rl" in done.stdout, done.stderr
+
+
+def test_downloads_names_every_source(checkout):
+    done = snakemake(checkout, "-n", "downloads", check=True).stdout
+    assert done.count("rule fetch_dataset") == 2 and done.count("rule fetch_model") == 2
+
+
+def test_paper_tables_need_no_training(checkout):
+    snakemake(checkout, "--cores", "1", "paper_tables", check=True)
+    assert "43.21" in (checkout / "results" / "published" / "table1.md").read_text()
+    assert "-20.12" in (checkout / "results" / "published" / "table3.md").read_text()
+
+
+# -- bad input: one sentence, exit code not 0 --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("select={method: [tamtrll]}", "Unknown method 'tamtrll'; there are base, memagent, tamtrl."),
+        ("select={variant: [nope]}", "Unknown variant 'nope'; there are"),
+        ("select={model: [toy], method: [base], variant: [turn_group]}", "matches no row of config/runs.tsv"),
+        ("evaluate_on=[triviaqa]", "Unknown benchmark 'triviaqa'; there are hotpotqa"),
+        ("trainning={steps: 3}", "configuration: Additional properties are not allowed ('trainning' was unexpected)"),
+        (
+            "training={stepz: 3}",
+            "configuration: training: Additional properties are not allowed ('stepz' was unexpected)",
+        ),
+        ("training={steps: many}", "configuration: training.steps: 'many' is not of type 'integer'"),
+        ("credit={minmax: all}", "configuration: credit.minmax: 'all' is not one of"),
+    ],
+)
+def test_bad_configuration(checkout, config, message):
+    done = snakemake(checkout, "--profile", "toy", "-n", "--config", config)
+    assert done.returncode != 0 and message in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_run_table(checkout):
+    table = (checkout / "config" / "runs.tsv").read_text()
+    for line, message in {
+        "toy\tmine\tmain\tmagic\t\ttable1": "Unknown credit method in {path}: 'magic'; there are outcome, teacher.",
+        "toy\tmine\tmain\tteacher\tcredit.minmx=off\ttable1": "overrides 'credit.minmx', which does not exist",
+        "toy\tmine\tmain\tteacher\ttraining.steps=-\ttable1": "training: steps must be int, not '-'",
+        "huge\tmine\tmain\tteacher\t\ttable1": "Unknown model in {path}: 'huge'",
+        "toy\tbase\tmain\t\t\ttable1": "toy base main stands there twice",
+    }.items():
+        path = checkout / "config" / "bad.tsv"
+        path.write_text(table + line + "\n")
+        done = snakemake(checkout, "--profile", "toy", "-n", "--config", "runs=config/bad.tsv")
+        assert done.returncode != 0 and message.format(path="config/bad.tsv") in done.stderr, done.stderr
+
+
+def test_a_credit_method_is_a_file_and_a_row(checkout):
+    method = "from tamtrl.credit.outcome import NEEDS, advantages, rewards\n"
+    (checkout / "tamtrl" / "credit" / "mymethod.py").write_text(method)
+    runs = checkout / "config" / "mine.tsv"
+    runs.write_text((checkout / "config" / "runs.tsv").read_text() + "toy\tmymethod\tmain\tmymethod\t\ttable1,dynamics\n")
+    done = snakemake(checkout, "--profile", "toy", "-n", "--config", "runs=config/mine.tsv", check=True)
+    assert "results/toy/runs/toy/mymethod/main/seed0/scores/toy_multihop.csv" in done.stdout
+
+
+def test_missing_data_file(checkout):
+    arguments = ["--profile", "toy", "--configfile", "config/sample.yaml", "--config"]
+    arguments += ["hotpotqa_train=nowhere.json", "hotpotqa_dev=nowhere.json", "select={model: [sample]}"]
+    done = snakemake(checkout, "-n", *arguments)
+    assert done.returncode != 0 and "nowhere.json" in done.stderr
