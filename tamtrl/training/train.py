@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tamtrl import credit
+from tamtrl import credit, files
 from tamtrl.errors import UserError
 from tamtrl.machine import require
 from tamtrl.provenance import write_card
@@ -49,29 +49,26 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
 
 
 def last_checkpoint(checkpoints: Path) -> int:
-    """The step of the last complete checkpoint, 0 if none; verl's tracker file is mended where a kill cut it off.
+    """The step of the last complete checkpoint, 0 if none. What is half-written, pruned to a shell or older is removed,
+    and verl's tracker file is mended where a kill cut it off.
 
-    verl writes ``data.pt`` after the model and the tracker last, so a folder without it is half-written.
+    verl writes the model first, then ``data.pt``, then the tracker.
     """
     if not checkpoints.is_dir():
         return 0
-    complete = [
-        int(match[1])
-        for folder in checkpoints.iterdir()
-        if (match := re.fullmatch(r"global_step_(\d+)", folder.name)) and (folder / "data.pt").exists()
-    ]
+    folders = {int(m[1]): f for f in checkpoints.iterdir() if (m := re.fullmatch(r"global_step_(\d+)", f.name))}
+    model = Path("actor") / "huggingface" / "config.json"
+    complete = [step for step, folder in folders.items() if (folder / "data.pt").exists() and (folder / model).exists()]
+    last = max(complete, default=0)
+    for step, folder in folders.items():
+        if step != last:
+            shutil.rmtree(folder)
     tracker = checkpoints / TRACKER
-    try:
-        step = int(tracker.read_text())
-    except (FileNotFoundError, ValueError):
-        step = max(complete, default=0)
-    if step not in complete:
-        step = max(complete, default=0)
-    if step:
-        tracker.write_text(str(step))
+    if last:
+        files.write_text(tracker, str(last))
     else:
         tracker.unlink(missing_ok=True)
-    return step
+    return last
 
 
 def _attempt(run: Run, run_file: Path, resources: Resources, scratch: Path, say: Callable[[str], None]) -> None:

@@ -167,19 +167,21 @@ def test_attempts_are_merged_and_a_cut_line_is_passed_over(tmp_path):
 # -- checkpoints and processes -----------------------------------------------------------------------------------------
 
 
-def test_half_written_checkpoints_are_not_resumed(tmp_path):
+@pytest.mark.parametrize("tracked", ["6", "", "nonsense", "2", None])
+def test_half_written_checkpoints_are_not_resumed(tmp_path, tracked):
     assert last_checkpoint(tmp_path / "none") == 0
-    for step, complete in ((2, True), (4, True), (6, False)):
+    for step, parts in {2: ["data"], 4: ["data", "model"], 6: ["model"]}.items():  # pruned, complete, cut off
         folder = tmp_path / f"global_step_{step}"
-        folder.mkdir()
-        if complete:
+        (folder / "actor" / "huggingface").mkdir(parents=True)
+        if "data" in parts:
             (folder / "data.pt").touch()
+        if "model" in parts:
+            (folder / "actor" / "huggingface" / "config.json").touch()
     tracker = tmp_path / "latest_checkpointed_iteration.txt"
-    for content in ("6", "", "nonsense"):
-        tracker.write_text(content)
-        assert last_checkpoint(tmp_path) == 4 and tracker.read_text() == "4"
-    tracker.write_text("2")
-    assert last_checkpoint(tmp_path) == 2
+    if tracked is not None:
+        tracker.write_text(tracked)
+    assert last_checkpoint(tmp_path) == 4 and tracker.read_text() == "4"
+    assert [folder.name for folder in tmp_path.glob("global_step_*")] == ["global_step_4"]
 
 
 ORPHAN = """

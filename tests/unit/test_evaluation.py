@@ -1,0 +1,69 @@
+"""Scores from stored predictions, and what a failing engine leads to. The whole path with vLLM is in tests/workflow."""
+
+import asyncio
+import gzip
+import json
+
+import pandas as pd
+import pytest
+from conftest import toy_budgets
+
+from tamtrl.errors import UserError
+from tamtrl.evaluation.predict import read_sample
+from tamtrl.evaluation.score import score
+from tamtrl.reading.prompts import Prompts
+from tamtrl.reading.reader import Reader
+from tamtrl.settings import Evaluation, EvaluationRun, Reading
+from tamtrl.tasks import toy
+
+
+def record(document: int, sample: int, response: str, **changes) -> dict:
+    values = dict(document=document, id=f"d{document}", sample=sample, answers=["Paris"], response=response)
+    return values | dict(error=None, dropped_tokens=0) | changes
+
+
+def test_score_is_the_mean_over_documents_of_the_mean_over_samples(tmp_path):
+    records = [
+        record(0, 0, r"\boxed{Paris}"),
+        record(0, 1, r"\boxed{Rome}"),
+        record(1, 0, r"\boxed{Paris}"),
+        record(1, 1, "", error="out of memory"),  # a failed generation is wrong, not missing
+        record(2, 0, r"\boxed{the Paris}", dropped_tokens=7),
+        record(2, 1, "Paris"),
+    ]
+    with gzip.open(tmp_path / "p.jsonl.gz", "wt") as stream:
+        stream.writelines(json.dumps(r) + "\n" for r in records)
+    score(tmp_path / "p.jsonl.gz", "made_up", tmp_path / "s.csv", tmp_path / "d.csv", seed=0)
+    assert pd.read_csv(tmp_path / "d.csv")["em"].tolist() == [0.5, 0.5, 1.0]
+    row = pd.read_csv(tmp_path / "s.csv").set_index("metric").loc["em"]
+    assert row["mean"] == pytest.approx(2 / 3) and row["low"] <= row["mean"] <= row["high"]
+    assert (row["n"], row["samples"], row["errors"], row["truncated"]) == (3, 2, 1, 1)
+
+
+class FailingEngine:
+    """Stands for faults only."""
+
+    def __init__(self, dead: bool):
+        self.errored = dead
+
+    async def generate(self, *arguments):
+        raise RuntimeError("no room in the cache")
+        yield
+
+
+def read(engine, toy_tokenizer):
+    reading = Reading(**vars(toy_budgets()), prompts="brief")
+    run = EvaluationRun(0, reading, Evaluation(1, 1.0, 0.7, 4))
+    reader = Reader(Prompts(toy_tokenizer, "brief"), reading)
+    example = next(toy.generate("heldout", 1, 6, seed=0))
+    return asyncio.run(read_sample(run, engine, reader, example, reader.prepare(example), 0, 0))
+
+
+def test_a_failed_request_is_recorded_with_an_empty_answer(toy_tokenizer):
+    got = read(FailingEngine(dead=False), toy_tokenizer)
+    assert got["response"] == "" and got["error"] == "no room in the cache"
+
+
+def test_a_dead_engine_ends_the_job(toy_tokenizer):
+    with pytest.raises(UserError, match="engine died while reading document toy-heldout-0"):
+        read(FailingEngine(dead=True), toy_tokenizer)
