@@ -1,5 +1,6 @@
 """Figures, each written as SVG and PNG with the CSV it was drawn from."""
 
+import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -57,6 +58,6 @@ def _draw(data: pd.DataFrame, title: str):
     axes[0][0].set_ylim(bottom=0)
     axes[0][0].legend(title=None, frameon=False)
     if title:
-        figure.suptitle(title, fontsize="medium")
+        figure.suptitle("\n".join(textwrap.wrap(title, 95)), fontsize="small")
     sns.despine(figure)
     return figure

@@ -59,26 +59,28 @@ def kill_marked(mark: str) -> int:
 
 
 def segments(mark: str) -> set[str]:
-    """The shared-memory files that the marked processes map: verl's weight buffers, vLLM's message queues."""
-    found = set()
-    for process in marked(mark):
-        found |= _mapped(process.pid)
-    return found
+    """The shared-memory files that the marked processes map: verl's weight buffers, vLLM's queues and semaphores."""
+    inodes = set().union(*(_mapped_inodes(process.pid) for process in marked(mark)))
+    return {str(file) for file in SHARED_MEMORY.iterdir() if file.stat().st_ino in inodes} if inodes else set()
 
 
-def _mapped(pid: int) -> set[str]:
+def _mapped_inodes(pid: int) -> set[int]:
+    """By inode, because glibc maps a semaphore under another name than it then gives the file."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except OSError:
         return set()
-    return {path for line in lines if (path := line[73:].removesuffix(" (deleted)")).startswith(str(SHARED_MEMORY))}
+    fields = [line.split(maxsplit=5) for line in lines if str(SHARED_MEMORY) in line]
+    return {int(field[4]) for field in fields if len(field) == 6 and field[5].startswith(str(SHARED_MEMORY))}
 
 
 def remove_segments(paths: set[str]) -> list[str]:
     """Unlink those of the files that are this user's and that no live process maps any more."""
-    own = {path for path in paths if Path(path).exists() and Path(path).stat().st_uid == os.getuid()}
+    inodes = {path: Path(path).stat() for path in paths if Path(path).exists()}
+    own = {path: stat.st_ino for path, stat in inodes.items() if stat.st_uid == os.getuid()}
     if own:
-        own -= set().union(*(_mapped(process.pid) for process in psutil.process_iter()))
+        in_use = set().union(*(_mapped_inodes(process.pid) for process in psutil.process_iter()))
+        own = {path: inode for path, inode in own.items() if inode not in in_use}
     for path in own:
         Path(path).unlink(missing_ok=True)
     return sorted(own)

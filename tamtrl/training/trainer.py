@@ -131,14 +131,12 @@ class TurnCreditTrainer(PPOTrainerSync):
         try:
             if self.credit_settings.teacher == "reference":
                 self.ref_policy_wg.compute_ref_log_prob(meta)
-                name = "ref_log_prob"
             else:
                 self.actor_rollout_wg.compute_log_prob(meta)
-                name = "log_probs"
-            data = tq.kv_batch_get(keys=keys, partition_id=TEACHER_PARTITION, select_fields=[name, "response_mask"])
+            data = tq.kv_batch_get(keys=keys, partition_id=TEACHER_PARTITION, select_fields=["log_probs", "response_mask"])
         finally:
             tq.kv_clear(keys=keys, partition_id=TEACHER_PARTITION)
-        return list(response_from_nested(data[name], data["response_mask"]).unbind())[: len(rows)]
+        return list(response_from_nested(data["log_probs"], data["response_mask"]).unbind())[: len(rows)]
 
 
 def _row(prompt: torch.Tensor, response: torch.Tensor) -> dict[str, torch.Tensor]:
