@@ -31,9 +31,11 @@ def predict(run: EvaluationRun, resources: Resources, model: str, data: Path, ou
         say(f"Continuing: {len(finished)} of {len(examples)} documents are done.")
     if len(finished) < len(examples):
         asyncio.run(_predict_all(run, resources, model, examples, finished, partial, say))
-    lines = sorted(_finished(partial, run.evaluation.samples).items())
+    finished = _finished(partial, run.evaluation.samples)
+    if missing := len(examples) - len(finished):
+        raise UserError(f"{missing} of {len(examples)} documents are missing in {partial}; run the same command again.")
     with files.whole(output) as temporary, gzip.GzipFile(temporary, "wb", mtime=0) as stream:
-        for _, records in lines:
+        for _, records in sorted(finished.items()):
             stream.writelines(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
     partial.unlink()
 
@@ -71,6 +73,8 @@ async def _read_documents(run, engine, tokenizer, examples, finished, partial: P
     slots = asyncio.Semaphore(run.evaluation.in_flight)
     done = len(finished)
     with partial.open("a") as stream:
+        # A kill may have cut the last line off: end it, or the next record would be lost with it.
+        stream.write("\n" if partial.stat().st_size else "")
 
         async def one(index: int) -> None:
             nonlocal done

@@ -93,11 +93,12 @@ def _cell(value: float, form: str = "{:.2f}") -> str:
 
 def _rows(joined: pd.DataFrame, columns: list[str], span: Callable[[float, float], str]) -> list[list[str]]:
     """Model, method, then paper, reproduced with interval, and delta for each column."""
-    shown = joined[joined["metric"] == METRIC]
+    shown = joined[(joined["metric"] == METRIC) | joined["paper"].notna()]
     rows = []
-    for key, group in shown.groupby(RUN_KEYS, sort=False):
-        model, method, variant = key
-        row = [model, method if variant == "main" else f"{method} ({variant})"]
+    for (model, method, variant, metric), group in shown.groupby([*RUN_KEYS, "metric"], sort=False):
+        label = method if variant == "main" else f"{method} ({variant})"
+        # The paper states some numbers otherwise than as a score, e.g. as a difference.
+        row = [model, label if metric == METRIC else f"{label}, {metric.replace('_', ' ')}"]
         cells = group.drop_duplicates("benchmark").set_index("benchmark")
         for column in columns:
             if column not in cells.index:

@@ -61,7 +61,8 @@ def kill_marked(mark: str) -> int:
 def segments(mark: str) -> set[str]:
     """The shared-memory files that the marked processes map: verl's weight buffers, vLLM's queues and semaphores."""
     inodes = set().union(*(_mapped_inodes(process.pid) for process in marked(mark)))
-    return {str(file) for file in SHARED_MEMORY.iterdir() if file.stat().st_ino in inodes} if inodes else set()
+    with os.scandir(SHARED_MEMORY) as entries:
+        return {entry.path for entry in entries if entry.inode() in inodes}
 
 
 def _mapped_inodes(pid: int) -> set[int]:

@@ -1,4 +1,5 @@
 # Configuration checked, run table read, helpers for the rules. Kept cheap: it is parsed again in every job.
+import json
 import sys
 from copy import deepcopy
 from pathlib import Path
@@ -30,6 +31,22 @@ def known(values, allowed, what):
             raise WorkflowError(f"Unknown {what} {value!r}; there are {', '.join(map(str, allowed))}.")
 
 
+def typed(node):
+    """Text as JSON would read it, else text: `--config` hands over nested values as text, and so does runs.tsv."""
+    if isinstance(node, dict):
+        return {key: typed(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [typed(value) for value in node]
+    try:
+        return json.loads(node) if isinstance(node, str) else node
+    except json.JSONDecodeError:
+        return node
+
+
+for section in ("seeds", "reading", "train_sets", "data_seed", "training", "credit", "evaluation", "resources"):
+    config[section] = typed(config.get(section))
+if config["credit"] and config["credit"].get("minmax") is False:
+    config["credit"]["minmax"] = "off"  # YAML reads a bare off as false
 check(config, "config.yaml", "configuration")
 MODELS = yaml.safe_load(Path(config["models"]).read_text())
 check(MODELS, "models.yaml", config["models"])
@@ -56,12 +73,13 @@ def read_runs(path):
 
 def select(table):
     """The rows that config's `select` asks for; a value that matches nothing is an error."""
+    as_list = lambda value: value if isinstance(value, list) else [value]
+    keep = pd.Series(True, index=table.index)
     for column, values in config["select"].items():
-        values = values if isinstance(values, list) else [values]
-        cells = table[column]
-        known(values, sorted({v for cell in cells for v in (cell if isinstance(cell, list) else [cell])}), column)
-        keep = [bool(set(cell if isinstance(cell, list) else [cell]) & set(values)) for cell in cells]
-        table = table[keep]
+        cells = table[column].map(as_list)
+        known(as_list(values), sorted({value for cell in cells for value in cell}), column)
+        keep &= cells.map(lambda cell: bool(set(cell) & set(as_list(values))))
+    table = table[keep]
     if table.empty:
         raise WorkflowError(f"`select` ({config['select']}) matches no row of {config['runs']}.")
     return table.reset_index(drop=True)
@@ -116,7 +134,7 @@ def resolved(row):
             raise WorkflowError(
                 f"{config['runs']}: {row['method']} {row['variant']} overrides {key!r}, which does not exist."
             )
-        sections[section][name] = yaml.safe_load(value)
+        sections[section][name] = typed(value)
     return sections
 
 
