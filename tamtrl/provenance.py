@@ -43,6 +43,15 @@ def sha256(path: str | Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def digest(settings: object, *paths: str | Path) -> str:
+    """Twelve hex digits that change with the settings or with the content of a file or folder; a hub id counts as text."""
+    parts = [json.dumps(settings, sort_keys=True)]
+    for path in map(Path, paths):
+        inside = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
+        parts += [sha256(file) if file.exists() else str(file) for file in inside]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
 def write_card(path: Path, run_file: Path, started: float) -> None:
     """card.json beside a result; the run's own configuration is copied whole."""
     run = files.read_yaml(run_file)

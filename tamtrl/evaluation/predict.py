@@ -6,6 +6,7 @@ are drawn (the engine's arithmetic may still differ with the batch in the last d
 """
 
 import asyncio
+import dataclasses
 import gzip
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from tamtrl import files, seeds
 from tamtrl.errors import UserError
 from tamtrl.machine import require
+from tamtrl.provenance import digest
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Document, Generation, Reader
 from tamtrl.settings import EvaluationRun, Resources
@@ -24,8 +26,14 @@ from tamtrl.tasks.example import Example, ExampleFile
 def predict(run: EvaluationRun, resources: Resources, model: str, data: Path, output: Path, say: Callable[[str], None]) -> None:
     require(resources)
     examples = ExampleFile(data)
-    partial = output.with_name(f".partial.{output.name}")
+    # Named by all that predictions depend on: what another model or setting left is not continued.
+    settings = dataclasses.asdict(run)
+    del settings["evaluation"]["in_flight"]
+    partial = output.with_name(f".partial.{digest(settings, model, data)}.{output.name}")
     output.parent.mkdir(parents=True, exist_ok=True)
+    for stale in output.parent.glob(f".partial.*.{output.name}"):
+        if stale != partial:
+            stale.unlink()
     finished = _finished(partial, run.evaluation.samples)
     if finished:
         say(f"Continuing: {len(finished)} of {len(examples)} documents are done.")
@@ -44,7 +52,7 @@ def _finished(partial: Path, samples: int) -> dict[int, list[dict]]:
     """Documents whose samples are all there; a line cut by a kill, and its document, are done again."""
     documents: dict[int, list[dict]] = {}
     if partial.exists():
-        for line in partial.read_text(errors="replace").splitlines():
+        for line in partial.read_text(errors="replace").split("\n"):
             try:
                 record = json.loads(line)
             except json.JSONDecodeError:

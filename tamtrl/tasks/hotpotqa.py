@@ -90,7 +90,8 @@ def _records(path: Path) -> Iterator[tuple[str, object]]:
         for batch in table.iter_batches(1024):
             yield from ((str(path), row) for row in batch.to_pylist())
     elif path.suffix == ".jsonl":
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
+        # Not splitlines, which also splits at separators that stand inside JSON strings.
+        for number, line in enumerate(path.read_text().rstrip("\n").split("\n"), start=1):
             try:
                 yield f"{path} line {number}", json.loads(line)
             except json.JSONDecodeError as error:

@@ -1,5 +1,6 @@
 """Train one run: start or resume verl under supervision, then publish the final model and the table of metrics."""
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -14,18 +15,21 @@ from pathlib import Path
 from tamtrl import credit, files
 from tamtrl.errors import UserError
 from tamtrl.machine import require
-from tamtrl.provenance import write_card
+from tamtrl.provenance import digest, write_card
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.settings import Resources, Run
 from tamtrl.training import launch, metrics, processes
 
 TRACKER = "latest_checkpointed_iteration.txt"
+# Settings of how a run is carried out; changing them keeps its checkpoints.
+OPERATIONAL = {"save_every", "checkpoints_kept", "micro_batch_tokens", "rollout_workers", "stall_minutes"}
 
 
 def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
     """``output`` gets model/ and metrics.csv, complete or not at all; ``scratch`` keeps checkpoints and logs between
-    attempts and is never an output, so that a failed job loses nothing."""
+    attempts and is never an output, so that a failed job loses nothing. Each identity of the run has a folder there: a
+    run that was changed starts anew, and one that is changed back continues."""
     run = Run.load(run_file)
     credit.load(run.credit.method)
     for path in (run.train_data, run.validation_data):
@@ -34,6 +38,7 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
     _require_model(run.model_path)
     require(resources)
     _require_budgets(run)
+    scratch = scratch / identity(run)
     scratch.mkdir(parents=True, exist_ok=True)
     with _locked(scratch):
         started = time.time()
@@ -46,6 +51,15 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
             raise UserError(f"Training ended after step {done} of {run.training.steps}; see {scratch}/train.log.")
         _publish(run, run_file, output, scratch, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
+
+
+def identity(run: Run) -> str:
+    """Digest of all that a trained model depends on."""
+    settings = dataclasses.asdict(run)
+    settings["training"] = {k: v for k, v in settings["training"].items() if k not in OPERATIONAL}
+    for key in ("model_path", "train_data", "validation_data"):
+        del settings[key]
+    return digest(settings, run.model_path, run.train_data, run.validation_data)
 
 
 def last_checkpoint(checkpoints: Path) -> int:

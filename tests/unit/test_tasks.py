@@ -99,13 +99,14 @@ def to_hub(record: dict) -> dict:
 
 def test_official_and_hub_layouts_agree(tmp_path):
     records = [hotpot_record(n) for n in range(3)]
+    records[0]["context"][5][1].append(" A line\u2028separator and a next\u0085line.")
     official = hotpotqa.load(write_json(tmp_path / "official.json", records))
     folder = tmp_path / "hub" / "distractor"
     folder.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist([to_hub(r) for r in records[:2]]), folder / "train-00000-of-00002.parquet")
     pq.write_table(pa.Table.from_pylist([to_hub(records[2])]), folder / "train-00001-of-00002.parquet")
     lines = tmp_path / "hub.jsonl"
-    lines.write_text("\n".join(json.dumps(to_hub(r)) for r in records))
+    lines.write_text("\n".join(json.dumps(to_hub(r), ensure_ascii=False) for r in records))
     assert official == hotpotqa.load(tmp_path / "hub") == hotpotqa.load(lines)
     assert official[0].paragraphs[0] == "Title 0-0\nSentence one of 0-0. It has value v00."
     assert official[0].supporting == {0, 1}

@@ -20,7 +20,7 @@ from tamtrl.credit.base import Turns
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources, Run, build
 from tamtrl.training import launch, metrics, processes
-from tamtrl.training.train import last_checkpoint
+from tamtrl.training.train import identity, last_checkpoint
 
 GPU = Resources("gpu", 8, 1, 64, 256)
 CPU = Resources("cpu", 1, 1, 2, 10)
@@ -128,6 +128,20 @@ def test_bad_run_files(tmp_path, change, message):
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
     with pytest.raises(UserError, match=message):
         Run.load(tmp_path / "run.yaml")
+
+
+def test_identity_of_a_run(tmp_path):
+    """A changed run must not continue from another's checkpoints; how it is carried out doesn't matter."""
+    (tmp_path / "train.parquet").write_text("data")
+    run = paper_run(train_data=str(tmp_path / "train.parquet"))
+    name = identity(run)
+    assert identity(replace(run, training=replace(run.training, stall_minutes=1, micro_batch_tokens=9999))) == name
+    assert identity(replace(run, training=replace(run.training, lr=1e-5))) != name
+    assert identity(replace(run, credit=replace(run.credit, minmax="off"))) != name and identity(replace(run, seed=1)) != name
+    (tmp_path / "train.parquet").rename(tmp_path / "moved.parquet")
+    assert identity(replace(run, train_data=str(tmp_path / "moved.parquet"))) == name
+    (tmp_path / "moved.parquet").write_text("other data")
+    assert identity(replace(run, train_data=str(tmp_path / "moved.parquet"))) != name
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """A real run, killed and resumed: verl, Ray, FSDP2 and vLLM on the toy task."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -16,17 +17,19 @@ import yaml
 from conftest import REPOSITORY
 
 from tamtrl.evaluation.score import read_predictions
+from tamtrl.provenance import digest
 from tamtrl.settings import EvaluationRun, Run, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 from tamtrl.training import processes
+from tamtrl.training.train import TRACKER, identity
 
 STEPS = 3
 
 
 def optimizer_steps(scratch: Path, step: int) -> int:
     """How often AdamW stepped, from its own state in the checkpoint."""
-    (path,) = (scratch / "checkpoints" / f"global_step_{step}" / "actor").glob("optim_*.pt")
+    (path,) = scratch.glob(f"*/checkpoints/global_step_{step}/actor/optim_*.pt")
     state = torch.load(path, weights_only=False)["state"]
     (counted,) = {int(values["step"]) for values in state.values()}
     return counted
@@ -70,7 +73,7 @@ def run_folder(tmp_path_factory) -> Path:
     before = left_over()
     command = [sys.executable, "-m", "tamtrl.cli", "train", str(folder / "run.yaml"), "--device", "cpu"]
     command += ["--output", str(folder / "out"), "--scratch", str(folder / "scratch")]
-    tracker = folder / "scratch" / "checkpoints" / "latest_checkpointed_iteration.txt"
+    tracker = folder / "scratch" / identity(Run.load(folder / "run.yaml")) / "checkpoints" / TRACKER
 
     first = subprocess.Popen(command)
     deadline = time.time() + 600
@@ -98,7 +101,7 @@ def metrics(run_folder) -> pd.DataFrame:
 def test_resumed_and_ended_with_the_same_number_of_steps(run_folder, metrics):
     assert "resuming after step" in (run_folder / "second.log").read_text()
     assert list(metrics.index) == list(range(STEPS + 1))
-    assert len(list((run_folder / "scratch" / "attempts").iterdir())) == 2
+    assert len(list((run_folder / "scratch").glob("*/attempts/*"))) == 2
     assert optimizer_steps(run_folder / "scratch", STEPS) == STEPS
     assert metrics["validation_outcome"].notna()[[0, STEPS]].all()
 
@@ -157,7 +160,7 @@ def test_a_finished_run_is_not_trained_again(run_folder):
     started = time.time()
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and (run_folder / "out" / "metrics.csv").exists() and time.time() - started < 60
-    assert len(list((run_folder / "scratch" / "attempts").iterdir())) == 2
+    assert len(list((run_folder / "scratch").glob("*/attempts/*"))) == 2
 
 
 def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
@@ -173,10 +176,16 @@ def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
     assert all(len(r["memories"]) == 3 and r["response"] and r["error"] is None for r in whole)
 
     # as a kill would leave it: some documents done, one half done, one line cut off
-    partial = output.with_name(f".partial.{output.name}")
+    settings = dataclasses.asdict(EvaluationRun.load(run_folder / "evaluation.yaml"))
+    del settings["evaluation"]["in_flight"]
+    name = digest(settings, run_folder / "out" / "model", run_folder / "validation.parquet")
+    partial = output.with_name(f".partial.{name}.{output.name}")
+    stale = output.with_name(f".partial.0123456789ab.{output.name}")  # another model's
+    stale.write_text(json.dumps(whole[0]))
     lines = [json.dumps(record) for record in whole]
     partial.write_text("\n".join([*lines[:6], lines[6], lines[8][: len(lines[8]) // 2]]))
     output.unlink()
     done = subprocess.run([*command, "--output", str(output)], check=True, capture_output=True, text=True)
     assert "Continuing: 3 of 8 documents are done." in done.stderr
-    assert read_predictions(output) == whole and not partial.exists()
+    assert read_predictions(output) == whole
+    assert not partial.exists() and not stale.exists()
