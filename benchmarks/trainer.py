@@ -20,14 +20,13 @@ STEPS = 6
 
 def stock(run_file: str, checkpoints: str, resources: str) -> None:
     """verl's own trainer and task runner, over the same agent loop, data and configuration."""
-    import ray
     from omegaconf import open_dict
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 
     config = launch.verl_config(Run.load(run_file), Resources(**json.loads(resources)), Path(checkpoints))
     with open_dict(config):
         config.actor_rollout_ref.actor.ppo_mini_batch_size = config.data.train_batch_size
-    run_ppo(config, task_runner_class=TaskRunnerV1 if hasattr(TaskRunnerV1, "remote") else ray.remote(TaskRunnerV1))
+    run_ppo(config, task_runner_class=TaskRunnerV1)
 
 
 def measure(name: str, command: list[str], credit: str, folder: Path) -> pd.Series:
@@ -39,7 +38,7 @@ def measure(name: str, command: list[str], credit: str, folder: Path) -> pd.Seri
     attempt = folder / "0000.jsonl"
     code = processes.supervise(
         [sys.executable, *command, str(run_file), str(folder / "checkpoints"), json.dumps(vars(RESOURCES))],
-        launch.environment(RESOURCES, attempt),
+        launch.environment(Run.load(run_file), RESOURCES, attempt),
         folder / "train.log",
         folder / "processes.json",
         lambda: attempt.stat().st_mtime if attempt.exists() else 0.0,

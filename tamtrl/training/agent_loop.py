@@ -21,12 +21,14 @@ class MemoryAgentLoop(AgentLoopBase):
         settings = self.config.tamtrl
         reader = _reader(self.tokenizer, OmegaConf.to_yaml(settings))
         example, document = _document(reader, sample["example"]["path"], sample["example"]["row"])
+        # One id a trajectory: verl then sends its turns to the same engine.
+        request_id = uuid4().hex
         seed_names = ("rollout", int(sample["global_steps"]), example.id, int(sample["session_id"]))
 
         async def generate(prompt_ids: list[int], max_tokens: int, turn: int) -> Generation:
             seed = seeds.derive(settings.seed, *seed_names, turn) % 2**31
             output = await self.server_manager.generate(
-                request_id=uuid4().hex,
+                request_id=request_id,
                 prompt_ids=prompt_ids,
                 sampling_params={**sampling_params, "max_tokens": max_tokens, "seed": seed},
             )

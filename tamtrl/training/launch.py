@@ -125,7 +125,7 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path):
     return config
 
 
-def environment(resources: Resources, attempt_log: Path) -> dict[str, str]:
+def environment(run: Run, resources: Resources, attempt_log: Path) -> dict[str, str]:
     """Variables of the training process and of every process it starts."""
     variables = {
         "VERL_FILE_LOGGER_PATH": str(attempt_log.absolute()),
@@ -136,6 +136,8 @@ def environment(resources: Resources, attempt_log: Path) -> dict[str, str]:
         "WANDB_MODE": "disabled",
         "PYTHONUNBUFFERED": "1",
     }
+    if Path(run.model_path).exists():
+        variables["HF_HUB_OFFLINE"] = "1"  # compute nodes often have no network, and a query that hangs costs minutes
     if resources.device == "cpu":
         from tamtrl.training import cpu
 
@@ -144,7 +146,7 @@ def environment(resources: Resources, attempt_log: Path) -> dict[str, str]:
 
 
 def main(run_file: str, checkpoints: str, resources: str) -> None:
-    """The training process itself; ``tamtrl train`` starts and watches it (supervise.py)."""
+    """The training process itself; ``tamtrl train`` starts and watches it (processes.py)."""
     import ray
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 

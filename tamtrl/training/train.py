@@ -94,7 +94,7 @@ def _attempt(run: Run, run_file: Path, resources: Resources, scratch: Path, say:
     launcher = [sys.executable, "-m", "tamtrl.training.launch"]
     code = processes.supervise(
         [*launcher, str(run_file), str(scratch / "checkpoints"), json.dumps(vars(resources))],
-        launch.environment(resources, attempt_log),
+        launch.environment(run, resources, attempt_log),
         log,
         scratch / "processes.json",
         _progress(attempt_log, run.training.steps, say),

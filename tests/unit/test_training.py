@@ -91,7 +91,7 @@ def test_rows_must_fit_a_micro_batch():
 
 
 def test_no_cpu_adaptation_reaches_a_gpu_run():
-    variables = launch.environment(GPU, Path("log.jsonl"))
+    variables = launch.environment(paper_run(), GPU, Path("log.jsonl"))
     assert not any("tamtrl.training.cpu" in value for value in variables.values()) and "VERL_PLATFORM" not in variables
     code = "import sys, tamtrl.training.launch, tamtrl.training.train; print('tamtrl.training.cpu.platform' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

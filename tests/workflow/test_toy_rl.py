@@ -29,7 +29,7 @@ STEPS = 3
 
 def optimizer_steps(scratch: Path, step: int) -> int:
     """How often AdamW stepped, from its own state in the checkpoint."""
-    (path,) = scratch.glob(f"*/checkpoints/global_step_{step}/actor/optim_*.pt")
+    path = sorted(scratch.glob(f"*/checkpoints/global_step_{step}/actor/optim_*.pt"))[0]  # one a rank
     state = torch.load(path, weights_only=False)["state"]
     (counted,) = {int(values["step"]) for values in state.values()}
     return counted

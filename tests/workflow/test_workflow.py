@@ -180,5 +180,6 @@ def test_a_credit_method_is_a_file_and_a_row(checkout):
 def test_missing_data_file(checkout):
     arguments = ["--profile", "toy", "--configfile", "config/sample.yaml", "--config"]
     arguments += ["hotpotqa_train=nowhere.json", "hotpotqa_dev=nowhere.json", "select={model: [sample]}"]
+    arguments += ["pathvars={results: results/empty, logs: logs/empty, scratch: scratch/empty}"]
     done = snakemake(checkout, "-n", *arguments)
     refused(done, "nowhere.json")

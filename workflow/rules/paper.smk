@@ -2,6 +2,7 @@
 
 TABLES = ["table1"]
 PAPER_TABLES = ["table1", "table2", "table3"]
+KINDS = ["csv", "md", "tex"]
 
 
 # Which runs a table shows and where their scores are.
@@ -94,14 +95,14 @@ rule figure_dynamics:
 
 rule paper_tables:
     input:
-        collect("results/published/{table}.md", table=PAPER_TABLES),
+        collect("results/published/{table}.{kind}", table=PAPER_TABLES, kind=KINDS),
 
 
 rule tables:
     input:
-        [f"<results>/tables/{table}.md" for table in TABLES if not rows_of(table).empty],
+        [f"<results>/tables/{table}.{kind}" for table in TABLES for kind in KINDS if not rows_of(table).empty],
 
 
 rule figures:
     input:
-        [] if rows_of("dynamics").empty else "<results>/figures/dynamics.svg",
+        [] if rows_of("dynamics").empty else collect("<results>/figures/dynamics.{kind}", kind=["csv", "svg", "png"]),
