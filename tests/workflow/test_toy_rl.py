@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def toy_config() -> dict:
 
 def left_over() -> set[str]:
     """Shared memory, temporary folders and marked processes on this machine."""
-    found = {str(p) for p in Path("/dev/shm").iterdir()} | {str(p) for p in Path("/tmp").glob("tamtrl-*")}
+    found = {str(p) for p in Path("/dev/shm").iterdir()} | {str(p) for p in Path(tempfile.gettempdir()).glob("tamtrl-*")}
     for process in psutil.process_iter():
         try:
             if processes.MARK in process.environ() and process.pid != os.getpid():
