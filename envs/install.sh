@@ -17,7 +17,8 @@ pip() { "$folder/bin/python" -m pip --disable-pip-version-check "$@"; }
 torch=$(grep '^torch==' "$here/cpu.lock")
 if ! "$folder/bin/python" -c 'import torch, sys; sys.exit(torch.version.cuda is not None)' 2>/dev/null; then
     pip install -q --no-deps --find-links "${TORCH_WHEELS:-$here}" "$torch+cpu" 2>/dev/null ||
-        pip install -q --no-deps --retries 1 --index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" "$torch+cpu"
+        pip install -q --no-deps --retries 1 --index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" "$torch+cpu" ||
+        { echo "install.sh: no index or folder had $torch+cpu; name one with TORCH_INDEX=URL or TORCH_WHEELS=FOLDER." >&2; exit 2; }
 fi
 echo "Installing $(grep -c == "$here/cpu.lock") pinned packages into $folder (a few minutes)."
 grep -v '^torch==' "$here/cpu.lock" | pip install -q --no-deps -r /dev/stdin

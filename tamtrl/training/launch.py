@@ -1,7 +1,6 @@
 """From run.yaml to verl: the Hydra configuration of a run and the process that trains it."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -22,10 +21,11 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path) -> dict:
             f"training.micro_batch_tokens ({training.micro_batch_tokens}) is less than reading.window_tokens "
             f"({reading.window_tokens}): the longest row would not fit a micro-batch."
         )
-    ray_init = {"num_cpus": resources.cores}
+    # Ray's CPUs only count: verl reserves several for every rank and one for each helper, and a placement group that asks
+    # for more than there are waits for ever. On a CPU the ranks' GPUs only count as well.
+    ray_init = {"num_cpus": max(resources.cores, 8 + 16 * resources.devices)}
     if resources.device == "cpu":
-        # Logical resources: verl reserves a GPU and several cores for every rank, more than a laptop has.
-        ray_init = {"num_cpus": 8 + 16 * resources.devices, "num_gpus": resources.devices}
+        ray_init["num_gpus"] = resources.devices
     return {
         "tamtrl": {
             "seed": run.seed,
@@ -113,14 +113,9 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path):
 
     with initialize_config_dir(str(CONFIG), version_base=None):
         config = compose(resources.device, overrides=["hydra.searchpath=[pkg://verl.trainer.config]"])
-    with open_dict(config):
-        config.tamtrl = {}
-        for key in ("num_gpus", "_temp_dir"):
-            config.ray_kwargs.ray_init.setdefault(key, None)
     OmegaConf.set_struct(config, True)
     with open_dict(config.tamtrl):
         config.merge_with(verl_values(run, resources, checkpoints))
-    config.ray_kwargs.ray_init._temp_dir = os.environ.get("RAY_TMPDIR")
     validate_config(config, need_reference_policy(config), need_critic(config))
     return config
 
