@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from tamtrl.errors import UserError
+from tamtrl.scoring import F1_RULES
 
 
 def say(message: str) -> None:
@@ -59,7 +60,13 @@ def predict(args: argparse.Namespace) -> None:
 def score(args: argparse.Namespace) -> None:
     from tamtrl.evaluation.score import score as run
 
-    run(args.predictions, args.benchmark, args.output, args.documents, args.seed)
+    run(args.predictions, args.benchmark, args.f1_rule, args.output, args.documents, args.seed)
+
+
+def show(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.show import show as run
+
+    print(run(args.predictions, args.document, args.sample))
 
 
 def table(args: argparse.Namespace) -> None:
@@ -96,10 +103,11 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="tamtrl", description=__doc__.splitlines()[0].replace("``", ""))
     verbs = root.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    def verb(name: str, run, summary: str) -> argparse.ArgumentParser:
+    def verb(name: str, run, summary: str, writes: bool = True) -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=summary, description=summary)
         sub.set_defaults(call=run)
-        sub.add_argument("--output", type=Path, required=True)
+        if writes:
+            sub.add_argument("--output", type=Path, required=True)
         return sub
 
     sub = verb("prepare-toy", prepare_toy, "Generate examples of the toy task.")
@@ -141,8 +149,14 @@ def parser() -> argparse.ArgumentParser:
     sub = verb("score", score, "Score stored predictions.")
     sub.add_argument("predictions", type=Path)
     sub.add_argument("--benchmark", required=True)
+    sub.add_argument("--f1-rule", choices=F1_RULES, default="hotpotqa", help="which official scorer's F1")
     sub.add_argument("--documents", type=Path, required=True, help="file for the score of each document")
     sub.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+
+    sub = verb("show", show, "Print one document's turns, memories and answer.", writes=False)
+    sub.add_argument("predictions", type=Path)
+    sub.add_argument("--document", type=int, default=0, help="its number in the benchmark")
+    sub.add_argument("--sample", type=int, default=0)
 
     sub = verb("table", table, "Set a table of published and reproduced numbers (CSV, Markdown and LaTeX).")
     sub.add_argument("table")

@@ -74,14 +74,43 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
     return float(bool(normalised) and any(normalised == normalise_answer(answer) for answer in answers))
 
 
-def f1(prediction: str, answers: Sequence[str]) -> float:
-    """Token-multiset F1 with HotpotQA's rule (yes, no and noanswer only match themselves); maximum over answers."""
-    return max(_f1(normalise_answer(prediction), normalise_answer(answer)) for answer in answers)
+def sub_em(prediction: str, answers: Sequence[str], mode: str, literal: bool = False) -> float:
+    """Normalised gold answers contained in the normalised prediction: one way only, and nothing contains an empty text.
+
+    ``mode`` alternatives: 1 if any is contained; conjunctive: the fraction that is. ``literal`` takes the fraction in both
+    cases, which is what the paper's sentence says word for word.
+    """
+    normalised = normalise_answer(prediction)
+    found = [bool(gold) and gold in normalised for gold in map(normalise_answer, answers)]
+    return sum(found) / len(found) if literal or mode == "conjunctive" else float(any(found))
 
 
-def _f1(prediction: str, gold: str) -> float:
-    if prediction != gold and {prediction, gold} & {"yes", "no", "noanswer"}:
+def ruler_part(prediction: str, answers: Sequence[str]) -> float:
+    """RULER's string_match_part: any answer in the prediction, case apart, nothing else normalised. Recall only: "no" is
+    in "Norway"."""
+    return float(any(answer.lower() in prediction.lower() for answer in answers))
+
+
+def ruler_all(prediction: str, answers: Sequence[str]) -> float:
+    """RULER's string_match_all: the fraction of answers in the prediction."""
+    return sum(answer.lower() in prediction.lower() for answer in answers) / len(answers)
+
+
+def f1(prediction: str, answers: Sequence[str], rule: str = "hotpotqa") -> float:
+    """Token-multiset F1, maximum over answers, by the rule of a data set's official scorer:
+
+    - hotpotqa: yes, no and noanswer only match themselves
+    - squad (SQuAD 1.1, LongBench, Qasper): no such rule; nothing in common is 0, both empty too
+    - musique (SQuAD 2.0): where a side is empty, 1 if both are, else 0
+    """
+    return max(_f1(normalise_answer(prediction), normalise_answer(answer), rule) for answer in answers)
+
+
+def _f1(prediction: str, gold: str, rule: str) -> float:
+    if rule == "hotpotqa" and prediction != gold and {prediction, gold} & {"yes", "no", "noanswer"}:
         return 0.0
+    if rule == "musique" and not (prediction and gold):
+        return float(prediction == gold)
     shared = sum((Counter(prediction.split()) & Counter(gold.split())).values())
     if not shared:
         return 0.0
@@ -89,4 +118,16 @@ def _f1(prediction: str, gold: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-METRICS = {"em": exact_match, "f1": f1}
+F1_RULES = ("hotpotqa", "squad", "musique")
+
+
+def all_metrics(prediction: str, answers: Sequence[str], mode: str, f1_rule: str) -> dict[str, float]:
+    """Every evaluation metric of one answer, by name."""
+    return {
+        "em": exact_match(prediction, answers),
+        "f1": f1(prediction, answers, f1_rule),
+        "sub_em": sub_em(prediction, answers, mode),
+        "sub_em_literal": sub_em(prediction, answers, mode, literal=True),
+        "ruler_part": ruler_part(prediction, answers),
+        "ruler_all": ruler_all(prediction, answers),
+    }

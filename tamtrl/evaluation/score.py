@@ -21,23 +21,23 @@ def read_predictions(path: str | Path) -> list[dict]:
         raise UserError(f"{path} is not a complete prediction file ({error}).") from None
 
 
-def document_scores(records: list[dict]) -> pd.DataFrame:
+def document_scores(records: list[dict], f1_rule: str) -> pd.DataFrame:
     """One row a document (columns: document, id, one per metric), each the mean over its samples."""
     rows = []
     for record in records:
         answer = scoring.extract_answer(record["response"])
-        values = {name: metric(answer, record["answers"]) for name, metric in scoring.METRICS.items()}
+        values = scoring.all_metrics(answer, record["answers"], record["answer_mode"], f1_rule)
         rows.append({"document": record["document"], "id": record["id"], **values})
     return pd.DataFrame(rows).groupby(["document", "id"], as_index=False).mean()
 
 
-def score(predictions: Path, benchmark: str, output: Path, documents: Path, seed: int) -> None:
+def score(predictions: Path, benchmark: str, f1_rule: str, output: Path, documents: Path, seed: int) -> None:
     """``output``: one row a metric with the mean over documents and its 95 % bootstrap interval. ``documents``: the score
     of each document, from which tables join seeds."""
     records = read_predictions(predictions)
-    scores = document_scores(records)
+    scores = document_scores(records, f1_rule)
     rows = []
-    for metric in scoring.METRICS:
+    for metric in scores.columns.drop(["document", "id"]):
         low, high = bootstrap_interval([scores[metric]], seed, benchmark, metric)
         rows.append(
             {

@@ -11,6 +11,7 @@ from conftest import toy_budgets
 from tamtrl.errors import UserError
 from tamtrl.evaluation.predict import read_sample
 from tamtrl.evaluation.score import score
+from tamtrl.evaluation.show import show
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.settings import Evaluation, EvaluationRun, Reading
@@ -19,6 +20,7 @@ from tamtrl.tasks import toy
 
 def record(document: int, sample: int, response: str, **changes) -> dict:
     values = dict(document=document, id=f"d{document}", sample=sample, answers=["Paris"], response=response)
+    values |= dict(answer_mode="alternatives")
     return values | dict(error=None, dropped_tokens=0) | changes
 
 
@@ -33,11 +35,22 @@ def test_score_is_the_mean_over_documents_of_the_mean_over_samples(tmp_path):
     ]
     with gzip.open(tmp_path / "p.jsonl.gz", "wt") as stream:
         stream.writelines(json.dumps(r) + "\n" for r in records)
-    score(tmp_path / "p.jsonl.gz", "made_up", tmp_path / "s.csv", tmp_path / "d.csv", seed=0)
+    score(tmp_path / "p.jsonl.gz", "made_up", "hotpotqa", tmp_path / "s.csv", tmp_path / "d.csv", seed=0)
     assert pd.read_csv(tmp_path / "d.csv")["em"].tolist() == [0.5, 0.5, 1.0]
     row = pd.read_csv(tmp_path / "s.csv").set_index("metric").loc["em"]
     assert row["mean"] == pytest.approx(2 / 3) and row["low"] <= row["mean"] <= row["high"]
     assert (row["n"], row["samples"], row["errors"], row["truncated"]) == (3, 2, 1, 1)
+
+
+def test_show(tmp_path):
+    with gzip.open(tmp_path / "p.jsonl.gz", "wt") as stream:
+        shown = record(0, 0, r"so \boxed{Paris}", question="Where?", memories=["first", "second\nline"], dropped_tokens=7)
+        stream.write(json.dumps(shown) + "\n")
+    text = show(tmp_path / "p.jsonl.gz", 0, 0)
+    expected = ["question: Where?", "memory after chunk 2:", "    line", "scored as: 'Paris'", "exact match: 1", "7 tokens"]
+    assert all(part in text for part in expected)
+    with pytest.raises(UserError, match="has documents 0 to 0 with samples 0 to 0"):
+        show(tmp_path / "p.jsonl.gz", 1, 0)
 
 
 class FailingEngine:

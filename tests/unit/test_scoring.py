@@ -54,6 +54,57 @@ def test_exact_match_and_f1(prediction, gold, em, f1):
     assert scoring.f1(prediction, [gold]) == pytest.approx(f1)
 
 
+# Official scorers run on these pairs: EM (HotpotQA's), F1 of HotpotQA, of MuSiQue (SQuAD 2.0), of LongBench (SQuAD 1.1), and
+# RULER's string_match_part. They disagree with each other where the columns differ.
+OFFICIAL = [
+    ("", "yes", 0, 0, 0, 0, 0),
+    ("The.", "Paris", 0, 0, 0, 0, 0),
+    ("Norway", "no", 0, 0, 0, 0, 1),
+    ("Pari", "Paris", 0, 0, 0, 0, 0),
+    ("Yes, they are.", "yes", 0, 0, 0.5, 0.5, 1),
+    ("The", "The The", 1, 0, 1, 0, 0),
+    ("A", "A", 1, 0, 1, 0, 1),
+    ("no", "No.", 1, 1, 1, 1, 0),
+    ("U.S.", "US", 1, 1, 1, 1, 0),
+    ("1,000", "1000", 1, 1, 1, 1, 0),
+    ("twenty-one", "twenty one", 0, 0, 0, 0, 0),
+    ("1982-1984", "1982–1984", 0, 0, 0, 0, 0),
+    ("Małgorzata", "Malgorzata", 0, 0, 0, 0, 0),
+]
+
+
+@pytest.mark.parametrize(("prediction", "gold", "em", "hotpotqa", "musique", "squad", "ruler"), OFFICIAL)
+def test_official_scorers(prediction, gold, em, hotpotqa, musique, squad, ruler):
+    assert scoring.f1(prediction, [gold], "hotpotqa") == pytest.approx(hotpotqa)
+    assert scoring.f1(prediction, [gold], "musique") == pytest.approx(musique)
+    assert scoring.f1(prediction, [gold], "squad") == pytest.approx(squad)
+    assert scoring.ruler_part(prediction, [gold]) == ruler
+    # the one place where we leave the official scorer: two texts that normalise to nothing don't match
+    nothing = not scoring.normalise_answer(prediction)
+    assert scoring.exact_match(prediction, [gold]) == (0 if nothing else em)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "mode", "expected", "literal"),
+    [
+        ("It was the University of Toronto.", ["University of Toronto", "UT"], "alternatives", 1, 0.5),
+        ("only 1234567", ["1234567", "7654321"], "conjunctive", 0.5, 0.5),
+        ("1234567 and 7654321", ["1234567", "7654321"], "conjunctive", 1, 1),
+        ("Pari", ["Paris"], "alternatives", 0, 0),  # one way: the prediction in the gold answer does not count
+        ("", ["Paris"], "alternatives", 0, 0),
+        ("The", ["The The"], "alternatives", 0, 0),  # an empty text is contained in nothing
+        ("Paris", ["the"], "conjunctive", 0, 0),
+    ],
+)
+def test_sub_em(prediction, answers, mode, expected, literal):
+    assert scoring.sub_em(prediction, answers, mode) == expected
+    assert scoring.sub_em(prediction, answers, mode, literal=True) == literal
+
+
+def test_ruler_all():
+    assert scoring.ruler_all("1234567", ["1234567", "7654321"]) == 0.5
+
+
 def test_maximum_over_answers():
     assert scoring.exact_match("UT", ["University of Toronto", "UT"]) == 1
     assert scoring.f1("University", ["UT", "University of Toronto"]) == pytest.approx(0.5)
