@@ -32,6 +32,14 @@ def prepare_hotpotqa(args: argparse.Namespace) -> None:
     say(f"{count} examples of {args.documents} documents in {args.output}")
 
 
+def prepare_longbench(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import longbench
+    from tamtrl.tasks.example import write_examples
+
+    count = write_examples(args.output, longbench.load(args.source, args.config, args.benchmark))
+    say(f"{count} examples in {args.output}")
+
+
 def fetch(args: argparse.Namespace) -> None:
     from tamtrl.tasks.sources import fetch_hub
 
@@ -72,7 +80,7 @@ def show(args: argparse.Namespace) -> None:
 def table(args: argparse.Namespace) -> None:
     from tamtrl.paper.tables import write
 
-    write(args.table, args.paper, args.runs, args.benchmarks, args.note, args.output)
+    write(args.table, args.paper, args.runs, args.benchmarks, args.average_over, args.note, args.output)
 
 
 def figure(args: argparse.Namespace) -> None:
@@ -125,6 +133,11 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--documents", type=int, required=True)
     sub.add_argument("--seed", type=int, required=True)
 
+    sub = verb("prepare-longbench", prepare_longbench, "Read one data set of LongBench.")
+    sub.add_argument("--source", type=Path, required=True, help="data.zip, a .jsonl or .parquet file, or a folder of them")
+    sub.add_argument("--config", required=True, help="LongBench's name of the data set, e.g. 2wikimqa")
+    sub.add_argument("--benchmark", required=True)
+
     sub = verb("fetch", fetch, "Download files of a pinned revision from the Hugging Face hub into a folder.")
     sub.add_argument("--repository", required=True)
     sub.add_argument("--revision", required=True)
@@ -163,6 +176,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--paper", type=Path, required=True, help="CSV of published numbers")
     sub.add_argument("--runs", type=Path, help="CSV of the runs in this table and their score files")
     sub.add_argument("--benchmarks", nargs="*", default=[])
+    sub.add_argument("--average-over", nargs="*", default=[], help="benchmarks of the average; all must be there")
     sub.add_argument("--note", default="", help="a line under the table, e.g. what scale it was made at")
 
     sub = verb("figure", figure, "Draw training dynamics: reward and response length per step.")

@@ -19,11 +19,12 @@ DASH = "–"
 METRIC = "em"  # what a table shows; every metric is in the long CSV
 
 
-def reproduced(runs: pd.DataFrame, benchmarks: list[str], seed: int = 0) -> pd.DataFrame:
+def reproduced(runs: pd.DataFrame, average_over: list[str], seed: int = 0) -> pd.DataFrame:
     """Means in percent with 95 % bootstrap intervals over documents (each document the mean over seeds).
 
     ``runs`` has a row per run, seed and benchmark: the run keys, ``seed``, ``benchmark`` and ``documents``, the file of
-    per-document scores. The average over benchmarks is there only for runs that have them all.
+    per-document scores. The average is there only for runs that have every benchmark of ``average_over``: a mean over other
+    benchmarks must not stand beside the paper's.
     """
     rows = []
     for key, group in runs.groupby(RUN_KEYS, sort=False):
@@ -35,8 +36,8 @@ def reproduced(runs: pd.DataFrame, benchmarks: list[str], seed: int = 0) -> pd.D
         metrics = list(next(iter(per_benchmark.values())).columns)
         for metric in metrics:
             cells = {benchmark: [scores[metric]] for benchmark, scores in per_benchmark.items()}
-            if len(benchmarks) > 1 and set(benchmarks) <= set(cells):
-                cells[AVERAGE] = [per_benchmark[benchmark][metric] for benchmark in benchmarks]
+            if average_over and set(average_over) <= set(cells):
+                cells[AVERAGE] = [per_benchmark[benchmark][metric] for benchmark in average_over]
             for benchmark, groups in cells.items():
                 low, high = bootstrap_interval(groups, seed, *key, benchmark, metric)
                 mean = sum(group.mean() for group in groups) / len(groups)
@@ -67,16 +68,24 @@ def compare(published: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     return joined.sort_values("_order", kind="stable")[COLUMNS].reset_index(drop=True)
 
 
-def write(table: str, paper: Path, runs: Path | None, benchmarks: list[str], note: str, output: Path) -> None:
+def write(
+    table: str,
+    paper: Path,
+    runs: Path | None,
+    benchmarks: list[str],
+    average_over: list[str],
+    note: str,
+    output: Path,
+) -> None:
     """``output`` without its suffix gets .csv, .md and .tex. Without ``runs`` the table holds published numbers only."""
     published = pd.read_csv(paper, dtype={"model": str})
     if runs is None:
-        made = reproduced(pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents"]), benchmarks)
+        made = reproduced(pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents"]), average_over)
     else:
         listed = pd.read_csv(runs, dtype={"model": str})
         if listed.empty:
             raise UserError(f"{runs} lists no run for {table}; check `select` in the configuration.")
-        made = reproduced(listed, benchmarks)
+        made = reproduced(listed, average_over)
         published = published[published["model"].isin(listed["model"])]
     joined = compare(published, made)
     columns = [*benchmarks, AVERAGE] if AVERAGE in set(joined["benchmark"]) else list(benchmarks)

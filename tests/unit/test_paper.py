@@ -43,7 +43,7 @@ def scored(tmp_path):
 
 
 def test_table_means_deltas_and_unknown_cells(scored):
-    tables.write("table1", scored / "paper.csv", scored / "runs.csv", ["a", "b"], "A note.", scored / "out" / "t.csv")
+    tables.write("table1", scored / "paper.csv", scored / "runs.csv", ["a", "b"], ["a", "b"], "A note.", scored / "out" / "t.csv")
     made = pd.read_csv(scored / "out" / "t.csv").set_index(["method", "benchmark"])
     a = made.loc[("tamtrl", "a")]
     # documents over two seeds: 1, 0, 0.5, 1 -> 62.5 %
@@ -64,13 +64,13 @@ def test_table_means_deltas_and_unknown_cells(scored):
 
 
 def test_average_needs_every_benchmark(scored):
-    tables.write("table1", scored / "paper.csv", scored / "runs.csv", ["a", "b", "c"], "", scored / "t.csv")
+    tables.write("table1", scored / "paper.csv", scored / "runs.csv", ["a", "b"], ["a", "b", "c"], "", scored / "t.csv")
     made = pd.read_csv(scored / "t.csv").set_index(["method", "benchmark"])
     assert pd.isna(made.loc[("tamtrl", "average")]["reproduced"])
 
 
 def test_paper_alone(scored):
-    tables.write("table1", scored / "paper.csv", None, [], "", scored / "t.csv")
+    tables.write("table1", scored / "paper.csv", None, [], [], "", scored / "t.csv")
     text = (scored / "t.md").read_text()
     assert "39.29" in text and text.count("–") == 4
 
@@ -78,7 +78,7 @@ def test_paper_alone(scored):
 def test_models_of_another_scale_never_meet_the_papers_numbers(scored):
     runs = pd.read_csv(scored / "runs.csv").assign(model="toy")
     runs.to_csv(scored / "toy.csv", index=False)
-    tables.write("table1", scored / "paper.csv", scored / "toy.csv", ["a"], "TOY", scored / "t.csv")
+    tables.write("table1", scored / "paper.csv", scored / "toy.csv", ["a"], ["a", "b"], "TOY", scored / "t.csv")
     made = pd.read_csv(scored / "t.csv")
     assert made["paper"].isna().all() and set(made["model"]) == {"toy"}
 

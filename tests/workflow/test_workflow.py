@@ -114,7 +114,7 @@ def test_dry_runs(checkout, arguments):
 
 def test_downloads_names_every_source(checkout):
     done = snakemake(checkout, "-n", "downloads", check=True).stdout
-    assert done.count("rule fetch_dataset") == 2 and done.count("rule fetch_model") == 2
+    assert done.count("rule fetch_dataset") == 3 and done.count("rule fetch_model") == 2
 
 
 def test_paper_tables_need_no_training(checkout):

@@ -46,6 +46,23 @@ rule prepare_hotpotqa:
         "--count {params.spec[count]} --skip {params.spec[skip]} --seed {params.seed} --output {output} 2> {log}"
 
 
+# One question-answering set of LongBench, as it is.
+rule prepare_longbench:
+    input:
+        lambda wc: source_path(DATASETS[wc.dataset]["source"]),
+    output:
+        "<results>/data/{dataset}.parquet",
+    log:
+        "<logs>/prepare/{dataset}.log",
+    wildcard_constraints:
+        dataset=by_task("longbench"),
+    params:
+        spec=lambda wc: DATASETS[wc.dataset],
+    shell:
+        "tamtrl prepare-longbench --source {input:q} --config {params.spec[config]} --benchmark {wildcards.dataset} "
+        "--output {output} 2> {log}"
+
+
 # Generated one-fact paragraphs; train and heldout share no question.
 rule prepare_toy:
     output:

@@ -38,9 +38,11 @@ rule table:
     localrule: True
     params:
         benchmarks=config["evaluate_on"],
+        average_over=config["average_over"],
         note=config["note"],
     shell:
         "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --benchmarks {params.benchmarks} "
+        "--average-over {params.average_over} "
         "--note {params.note:q} --output {output.csv} 2> {log}"
 
 
