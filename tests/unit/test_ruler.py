@@ -1,0 +1,111 @@
+"""RULER's needles and multi-hop QA: structure, length fit, and the comparison with the real generator's output."""
+
+import json
+import re
+import statistics
+
+import pytest
+from conftest import hotpot_record
+
+from tamtrl.errors import UserError
+from tamtrl.tasks import hotpotqa, ruler
+
+ESSAY = " ".join(f"This is sentence {i} of a long and rather dull essay." for i in range(400))
+UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+LINE = re.compile(rf"One of the special magic uuids for ({UUID4}) is: ({UUID4})\.")
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def build(number: int, samples: int = 20, limit: int = 2000, count=words, **options):
+    return list(ruler.niah(number, samples, limit, count, 0, "made_up", essay=ESSAY, **options))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_asked_needle_is_there_once_and_is_the_relevant_span(number):
+    for example in build(number):
+        ((start, stop),) = example.relevant_spans
+        asked = example.context[start:stop]
+        key = re.search(r"for (\S+) mentioned", example.question)[1]
+        assert example.context.count(f"for {key} is:") == 1 and asked.count(key) == 1
+        assert asked.endswith(f"{example.answers[0]}.") and example.context.count(example.answers[0]) == 1
+        assert example.answer_mode == "conjunctive"
+
+
+@pytest.mark.parametrize(("number", "needles"), [(1, {4}), (2, None), (3, None)])
+def test_haystacks(number, needles):
+    for example in build(number, samples=3):
+        found = example.context.count("One of the special magic")
+        if needles:
+            assert found in needles and "dull essay" in example.context
+        else:  # every line is a needle
+            assert found == len(example.context.split("\n")) > 20
+
+
+def test_every_sample_fits_and_uses_the_room():
+    for limit in (800, 2000, 8000):
+        lengths = [words(e.context) + words(e.question) + 128 for e in build(3, samples=5, limit=limit)]
+        assert max(lengths) <= limit and min(lengths) > limit - 25 * 11 - 11
+
+
+def test_samples_have_generators_of_their_own():
+    few, many = build(2, samples=3), build(2, samples=6)
+    assert many[:3] == few and len({e.question for e in many}) == 6
+
+
+def test_depths_are_spread():
+    places = [e.relevant_spans[0][0] / len(e.context) for e in build(3, samples=100, limit=800)]
+    assert min(places) < 0.1 and max(places) > 0.9 and 0.35 < statistics.mean(places) < 0.65
+    assert ruler.DEPTHS[:4] == [0, 3, 5, 8] and ruler.DEPTHS[-2:] == [97, 100]
+
+
+def test_what_cannot_fit_ends_with_the_numbers():
+    with pytest.raises(UserError, match=r"smallest document \(1 units\) takes \d+ tokens with 128 to generate, over 100"):
+        build(3, limit=100)
+    with pytest.raises(UserError, match="essay given has only 0 words"):
+        list(ruler.niah(1, 1, 1000, words, 0, "x"))
+    with pytest.raises(UserError, match="no niah_multikey_4; there are 1, 2, 3"):
+        build(4)
+
+
+def test_values():
+    rng = ruler.seeds.generator(0, "x")
+    assert re.fullmatch(r"[a-z'-]+-[a-z' -]+", ruler.draw("word", rng)), "names are adjective-noun"
+    assert all(len(ruler.draw("number", rng)) == 7 for _ in range(50))
+    assert all(re.fullmatch(UUID4, ruler.draw("uuid", rng)) for _ in range(50))
+
+
+def test_qa_is_fitted_by_documents():
+    questions = [hotpotqa.parse(hotpot_record(n), "x") for n in range(60)]
+    made = list(ruler.qa(questions, 10, 700, words, 0, "ruler_qa"))
+    for example in made:
+        assert words(example.context) + words(example.question) + 32 <= 700
+        assert len(example.relevant_spans) == 2 and example.context.count("Document ") > 10
+    with pytest.raises(UserError, match="over 30"):
+        list(ruler.qa(questions, 1, 30, words, 0, "ruler_qa"))
+    with pytest.raises(UserError, match="asks for 61 questions but the source has only 60"):
+        list(ruler.qa(questions, 61, 700, words, 0, "ruler_qa"))
+
+
+def test_multikey_3_against_the_real_generator(real_data):
+    """500 real samples (RULER, 4,096 tokens): 53 lines each, the answer in exactly one, at places all over."""
+    rows = [json.loads(line) for line in (real_data / "ruler_niah_multikey_3_4096.jsonl").read_text().splitlines()]
+    real = []
+    for row in rows:
+        found = [i for i, line in enumerate(row["input"].split("\n")[1:-1]) if LINE.fullmatch(line) and row["outputs"][0] in line]
+        real.append((len(row["input"].split("\n")) - 2, found))
+    assert len(rows) == 500 and {n for n, _ in real} == {51} and all(len(found) == 1 for _, found in real)
+
+    ours = []
+    line_words = words(ruler.needle("uuid", "k", "v"))
+    for example in build(3, samples=500, limit=51 * line_words + 128 + 11):
+        lines = example.context.split("\n")
+        assert all(LINE.fullmatch(line) for line in lines)
+        ours.append((len(lines), [i for i, line in enumerate(lines) if example.answers[0] in line]))
+    assert all(len(found) == 1 for _, found in ours)
+    ours_places = [found[0] / (n - 1) for n, found in ours]
+    real_places = [found[0] / (n - 1) for n, found in real]
+    assert statistics.mean(ours_places) == pytest.approx(statistics.mean(real_places), abs=0.06)
+    assert statistics.pstdev(ours_places) == pytest.approx(statistics.pstdev(real_places), abs=0.04)
