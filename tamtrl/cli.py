@@ -40,6 +40,33 @@ def prepare_longbench(args: argparse.Namespace) -> None:
     say(f"{count} examples in {args.output}")
 
 
+def token_counter(folder: str):
+    """How many tokens a model's own tokenizer makes of a text."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return lambda text: len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def prepare_niah(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import ruler
+    from tamtrl.tasks.example import write_examples
+
+    essay = args.essay.read_text() if args.essay else None
+    count = token_counter(args.tokenizer)
+    examples = ruler.niah(args.multikey, args.count, args.tokens, count, args.seed, args.benchmark, essay)
+    say(f"{write_examples(args.output, examples)} examples of at most {args.tokens} tokens in {args.output}")
+
+
+def prepare_ruler_qa(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import hotpotqa, ruler
+    from tamtrl.tasks.example import write_examples
+
+    questions, count = hotpotqa.load(args.source), token_counter(args.tokenizer)
+    examples = ruler.qa(questions, args.count, args.tokens, count, args.seed, args.benchmark)
+    say(f"{write_examples(args.output, examples)} examples of at most {args.tokens} tokens in {args.output}")
+
+
 def fetch(args: argparse.Namespace) -> None:
     from tamtrl.tasks.sources import fetch_hub
 
@@ -137,6 +164,22 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--source", type=Path, required=True, help="data.zip, a .jsonl or .parquet file, or a folder of them")
     sub.add_argument("--config", required=True, help="LongBench's name of the data set, e.g. 2wikimqa")
     sub.add_argument("--benchmark", required=True)
+
+    def add_ruler(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--tokenizer", required=True, help="folder of the model whose tokens are counted")
+        sub.add_argument("--tokens", type=int, required=True, help="most tokens of a sample, generation included")
+        sub.add_argument("--count", type=int, required=True)
+        sub.add_argument("--seed", type=int, required=True)
+        sub.add_argument("--benchmark", required=True)
+
+    sub = verb("prepare-niah", prepare_niah, "Generate RULER's needles in a haystack, several keys.")
+    sub.add_argument("--multikey", type=int, required=True, help="1 (essay), 2 (needle lines) or 3 (uuids)")
+    sub.add_argument("--essay", type=Path, help="running text to hide the needles of variant 1 in")
+    add_ruler(sub)
+
+    sub = verb("prepare-ruler-qa", prepare_ruler_qa, "Build RULER's multi-hop QA from HotpotQA questions.")
+    sub.add_argument("--source", type=Path, required=True)
+    add_ruler(sub)
 
     sub = verb("fetch", fetch, "Download files of a pinned revision from the Hugging Face hub into a folder.")
     sub.add_argument("--repository", required=True)

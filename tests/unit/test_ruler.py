@@ -109,3 +109,23 @@ def test_multikey_3_against_the_real_generator(real_data):
     real_places = [found[0] / (n - 1) for n, found in real]
     assert statistics.mean(ours_places) == pytest.approx(statistics.mean(real_places), abs=0.06)
     assert statistics.pstdev(ours_places) == pytest.approx(statistics.pstdev(real_places), abs=0.04)
+
+
+def test_prepared_with_a_models_own_tokenizer(tmp_path):
+    from conftest import REPOSITORY
+    from test_cli import tamtrl
+    from transformers import AutoTokenizer
+
+    from tamtrl.tasks.example import ExampleFile
+
+    source = tmp_path / "hotpot.json"
+    source.write_text(json.dumps([hotpot_record(n) for n in range(40)]))
+    model = REPOSITORY / "models" / "toy"
+    shared = ["--tokenizer", model, "--tokens", 600, "--count", 4, "--seed", 0, "--benchmark", "made_up"]
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    for verb, more in {"prepare-niah": ["--multikey", 3], "prepare-ruler-qa": ["--source", source]}.items():
+        done = tamtrl(verb, *more, *shared, "--output", tmp_path / f"{verb}.parquet")
+        assert done.returncode == 0, done.stderr
+        examples = list(ExampleFile(tmp_path / f"{verb}.parquet"))
+        lengths = [len(tokenizer(e.context)["input_ids"]) + len(tokenizer(e.question)["input_ids"]) for e in examples]
+        assert len(examples) == 4 and 300 < min(lengths) <= max(lengths) <= 600

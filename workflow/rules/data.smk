@@ -63,6 +63,43 @@ rule prepare_longbench:
         "--output {output} 2> {log}"
 
 
+# RULER's needles among needles, fitted to the model's own tokens.
+rule prepare_niah:
+    input:
+        lambda wc: model_folder(DATASETS[wc.dataset]["tokenizer"]),
+    output:
+        "<results>/data/{dataset}.parquet",
+    log:
+        "<logs>/prepare/{dataset}.log",
+    wildcard_constraints:
+        dataset=by_task("niah"),
+    params:
+        spec=lambda wc: DATASETS[wc.dataset],
+        seed=config["data_seed"],
+    shell:
+        "tamtrl prepare-niah --multikey {params.spec[multikey]} --tokenizer {input} --tokens {params.spec[tokens]} "
+        "--count {params.spec[count]} --seed {params.seed} --benchmark {wildcards.dataset} --output {output} 2> {log}"
+
+
+# RULER's multi-hop QA, fitted to the model's own tokens.
+rule prepare_ruler_qa:
+    input:
+        source=lambda wc: source_path(DATASETS[wc.dataset]["source"]),
+        tokenizer=lambda wc: model_folder(DATASETS[wc.dataset]["tokenizer"]),
+    output:
+        "<results>/data/{dataset}.parquet",
+    log:
+        "<logs>/prepare/{dataset}.log",
+    wildcard_constraints:
+        dataset=by_task("ruler_qa"),
+    params:
+        spec=lambda wc: DATASETS[wc.dataset],
+        seed=config["data_seed"],
+    shell:
+        "tamtrl prepare-ruler-qa --source {input.source:q} --tokenizer {input.tokenizer} --tokens {params.spec[tokens]} "
+        "--count {params.spec[count]} --seed {params.seed} --benchmark {wildcards.dataset} --output {output} 2> {log}"
+
+
 # Generated one-fact paragraphs; train and heldout share no question.
 rule prepare_toy:
     output:
