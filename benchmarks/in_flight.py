@@ -49,8 +49,6 @@ async def main() -> None:
         gate = Gate()
 
         class Gated:
-            errored = False
-
             async def generate(self, *arguments):
                 await gate.arrive()
                 async for output in engine.generate(*arguments):

@@ -110,6 +110,7 @@ async def read_sample(
 ) -> dict:
     """One trajectory as a record. An engine failure is recorded with an empty answer: wrong, not missing."""
     from vllm import SamplingParams
+    from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
     async def generate(prompt_ids: list[int], max_tokens: int, turn: int) -> Generation:
         parameters = SamplingParams(
@@ -139,10 +140,12 @@ async def read_sample(
     }
     try:
         turns = await reader.read(document, generate)
-    except (ValueError, RuntimeError) as error:
-        if engine.errored:
-            raise UserError(f"The vLLM engine died while reading document {example.id}: {error}") from error
-        return record | {"memories": [], "response": "", "error": str(error), "tokens": []}
+    except EngineDeadError as error:
+        raise UserError(f"The vLLM engine died while reading document {example.id}; its last words are above.") from error
+    except (ValueError, EngineGenerateError) as error:
+        # vLLM's own exception is empty and names its cause.
+        reason = str(error.__cause__ or error) or type(error).__name__
+        return record | {"memories": [], "response": "", "error": reason, "tokens": []}
     texts = [decode(turn.generation.ids) for turn in turns]
     return record | {
         "memories": texts[:-1],

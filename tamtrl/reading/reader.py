@@ -42,7 +42,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Document:
-    """An example as the reader needs it: question ids and chunks. ``dropped_tokens`` were cut by truncation."""
+    """An example as the reader needs it: question ids and chunks. ``dropped_tokens`` of either were cut."""
 
     question_ids: list[int]
     chunks: list[Chunk]
@@ -66,13 +66,12 @@ class Reader:
         """Tokenize and cut; an over-long question or document is an error unless truncation is switched on."""
         budgets = self.budgets
         question = self.prompts.encode(example.question)
-        if len(question) > budgets.query_tokens:
-            if not budgets.truncate:
-                raise UserError(
-                    f"The question of example {example.id} has {len(question)} tokens but reading.query_tokens is "
-                    f"{budgets.query_tokens}; raise it, or set reading.truncate to cut."
-                )
-            question = question[: budgets.query_tokens]
+        question_dropped = max(0, len(question) - budgets.query_tokens)
+        if question_dropped and not budgets.truncate:
+            raise UserError(
+                f"The question of example {example.id} has {len(question)} tokens but reading.query_tokens is "
+                f"{budgets.query_tokens}; raise it, or set reading.truncate to cut."
+            )
         ids, offsets = self.prompts.encode_with_offsets(example.context)
         limit = budgets.chunk_tokens * budgets.max_chunks
         dropped = max(0, len(ids) - limit)
@@ -82,7 +81,8 @@ class Reader:
                 f"{budgets.chunk_tokens}; raise reading.max_chunks, or set reading.truncate to cut."
             )
         spans = token_spans(offsets, example.relevant_spans)
-        return Document(question, split(ids[:limit], spans, budgets.chunk_tokens), dropped)
+        chunks = split(ids[:limit], spans, budgets.chunk_tokens)
+        return Document(question[: budgets.query_tokens], chunks, question_dropped + dropped)
 
     async def read(self, document: Document, generate: Generate) -> list[Turn]:
         """n memory turns and the answer turn, in order."""

@@ -31,7 +31,7 @@ COLUMNS = {
 PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/teacher_", "timing_s/")
 
 
-def turn_metrics(turns: Turns, rewards: torch.Tensor, advantages: torch.Tensor, lengths: torch.Tensor) -> dict:
+def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor) -> dict:
     """Means over a batch, overall and by turn. Lengths in tokens; the answer turn is called ``answer``."""
     final = turns.is_answer
     out = {
@@ -39,7 +39,6 @@ def turn_metrics(turns: Turns, rewards: torch.Tensor, advantages: torch.Tensor, 
         "tamtrl/outcome": turns.outcome[final].mean().item(),
         "tamtrl/reward": rewards.mean().item(),
         "tamtrl/response_length": lengths.float().mean().item(),
-        "tamtrl/advantage_abs": advantages.abs().mean().item(),
     }
     groups = {str(t): (turns.turn == t) & ~final for t in sorted(set(turns.turn[~final].tolist()))} | {"answer": final}
     for name, rows in groups.items():

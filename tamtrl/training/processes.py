@@ -87,10 +87,10 @@ def remove_segments(paths: set[str]) -> list[str]:
     return sorted(own)
 
 
-def cause(log: Path) -> str:
-    """The last line of a log that names an exception, for the one sentence a user sees."""
+def cause(log: Path, begin: int = 0) -> str:
+    """The last line of a log, from byte ``begin`` on, that names an exception: for the one sentence a user sees."""
     found = "no exception in the log"
-    for line in log.read_text(errors="replace").splitlines():
+    for line in log.read_bytes()[begin:].decode(errors="replace").splitlines():
         if match := _CAUSE.match(line):
             found = match[1].strip()
     return found[:500]

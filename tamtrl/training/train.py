@@ -106,11 +106,7 @@ def _attempt(run: Run, run_file: Path, resources: Resources, scratch: Path, say:
             f"(training.stall_minutes); the last lines of {log} say where it hung."
         )
     if code:
-        attempt = scratch / "train.attempt.log"
-        with log.open("rb") as stream:
-            stream.seek(begin)
-            attempt.write_bytes(stream.read())
-        raise UserError(f"Training failed: {processes.cause(attempt)} (exit code {code}; full log: {log}).")
+        raise UserError(f"Training failed: {processes.cause(log, begin)} (exit code {code}; full log: {log}).")
 
 
 def _progress(attempt_log: Path, steps: int, say: Callable[[str], None]) -> Callable[[], float]:

@@ -54,13 +54,17 @@ def test_show(tmp_path):
 
 
 class FailingEngine:
-    """Stands for faults only."""
+    """Stands for faults only; raises what vLLM raises."""
 
     def __init__(self, dead: bool):
-        self.errored = dead
+        self.dead = dead
 
     async def generate(self, *arguments):
-        raise RuntimeError("no room in the cache")
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        if self.dead:
+            raise EngineDeadError()
+        raise EngineGenerateError() from RuntimeError("no room in the cache")
         yield
 
 

@@ -168,6 +168,9 @@ def test_long_documents_are_refused_or_counted(toy_tokenizer):
         Reader(prompts, toy_budgets(max_chunks=2)).prepare(example)
     document = Reader(prompts, toy_budgets(max_chunks=2, truncate=True)).prepare(example)
     assert len(document.chunks) == 2 and document.dropped_tokens == 82 - 56
+    tokens = len(prompts.encode(example.question))
+    cut = Reader(prompts, toy_budgets(query_tokens=3, truncate=True)).prepare(example)
+    assert len(cut.question_ids) == 3 and cut.dropped_tokens == tokens - 3
     with pytest.raises(UserError, match=r"question of example .* has \d+ tokens but reading.query_tokens is 3"):
         Reader(prompts, toy_budgets(query_tokens=3)).prepare(example)
 

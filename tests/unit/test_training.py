@@ -154,7 +154,7 @@ def test_turn_metrics_by_hand():
         score=torch.tensor([0.2, float("nan"), 0.6, float("nan")]),
     )  # fmt: skip
     rewards, lengths = torch.tensor([0.0, 1, 0, 0]), torch.tensor([4, 2, 8, 6])
-    out = metrics.turn_metrics(turns, rewards, torch.tensor([1.0, -1, 0, 0]), lengths)
+    out = metrics.turn_metrics(turns, rewards, lengths)
     assert out["tamtrl/outcome"] == 0.5 and out["tamtrl/reward"] == 0.25 and out["tamtrl/response_length"] == 5
     assert out["tamtrl/length_turn_0"] == 6 and out["tamtrl/length_turn_answer"] == 4
     assert out["tamtrl/reward_turn_answer"] == 0.5
@@ -274,6 +274,7 @@ def test_cause_is_the_last_exception(tmp_path):
     log = tmp_path / "log"
     log.write_text("Traceback\nValueError: first\n\x1b[36m(Worker pid=1)\x1b[0m RuntimeError: the real one\nbye\n")
     assert processes.cause(log) == "RuntimeError: the real one"
+    assert processes.cause(log, begin=log.read_text().index("bye")) == "no exception in the log"  # an earlier attempt's
     log.write_text("nothing")
     assert processes.cause(log) == "no exception in the log"
 
