@@ -1,6 +1,5 @@
 """Files appear whole or not at all: write under a temporary name in the same folder, then rename."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,12 +39,3 @@ def read_yaml(path: str | Path) -> dict:
     if not isinstance(content, dict):
         raise UserError(f"{path} must hold a mapping of keys to values, not {type(content).__name__}.")
     return content
-
-
-def read_json(path: str | Path) -> object:
-    try:
-        return json.loads(Path(path).read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid JSON ({error}); is the download complete?") from None

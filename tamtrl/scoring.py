@@ -85,6 +85,11 @@ def sub_em(prediction: str, answers: Sequence[str], mode: str, literal: bool = F
     return sum(found) / len(found) if literal or mode == "conjunctive" else float(any(found))
 
 
+def paper_score(prediction: str, answers: Sequence[str], mode: str, literal: bool = False) -> float:
+    """What the paper reports: exact match, or sub_em where a document has several gold answers."""
+    return exact_match(prediction, answers) if len(answers) == 1 else sub_em(prediction, answers, mode, literal)
+
+
 def ruler_part(prediction: str, answers: Sequence[str]) -> float:
     """RULER's string_match_part: any answer in the prediction, case apart, nothing else normalised. Recall only: "no" is
     in "Norway"."""
@@ -124,6 +129,8 @@ F1_RULES = ("hotpotqa", "squad", "musique")
 def all_metrics(prediction: str, answers: Sequence[str], mode: str, f1_rule: str) -> dict[str, float]:
     """Every evaluation metric of one answer, by name."""
     return {
+        "score": paper_score(prediction, answers, mode),
+        "score_literal": paper_score(prediction, answers, mode, literal=True),
         "em": exact_match(prediction, answers),
         "f1": f1(prediction, answers, f1_rule),
         "sub_em": sub_em(prediction, answers, mode),

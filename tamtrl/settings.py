@@ -67,6 +67,17 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class ClosedBook:
+    """How the closed-book filter asks each model."""
+
+    candidates: int  # questions asked, in the order in which data sets choose them
+    samples: int
+    temperature: float
+    top_p: float
+    tokens: int  # most tokens of a response
+
+
+@dataclass(frozen=True)
 class Resources:
     """Where a run happens. Not part of a run's identity: more cores don't make another result."""
 

@@ -1,64 +1,92 @@
 """Tables of published beside reproduced numbers, from CSV files only.
 
-The long CSV is the data; Markdown and LaTeX are its views. A number that isn't known is a dash.
+The long CSV is the data; Markdown and LaTeX are its views.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from tamtrl import files
 from tamtrl.errors import UserError
+from tamtrl.paper.layout import DASH, Grid, cell, latex, markdown
 from tamtrl.paper.statistics import bootstrap_interval
 
 RUN_KEYS = ["model", "method", "variant"]
 COLUMNS = [*RUN_KEYS, "benchmark", "metric", "paper", "source", "reproduced", "low", "high", "n", "seeds", "delta"]
 AVERAGE = "average"
-DASH = "–"
-METRIC = "em"  # what a table shows; every metric is in the long CSV
+# What a table can show, and how its caption calls it. Every metric is in the long CSV.
+METRICS = {
+    "score": "exact match, or sub_em (any of the gold answers contained) where a document has several",
+    "score_literal": "exact match, or the fraction of gold answers contained where a document has several",
+    "em": "exact match",
+    "sub_em": "sub_em: a gold answer contained",
+    "f1": "F1",
+}
+BESIDE = ("em", "sub_em", "f1")  # shown under the table, for every benchmark by itself
 
 
-def reproduced(runs: pd.DataFrame, average_over: list[str], seed: int = 0) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Layout:
+    """``columns``: benchmarks, or names in ``means``, which stand for the mean of some. ``average_over``: likewise; the
+    average is there only for runs that have all of it, for a mean over other benchmarks must not stand beside the paper's."""
+
+    columns: list[str] = field(default_factory=list)
+    means: dict[str, list[str]] = field(default_factory=dict)
+    average_over: list[str] = field(default_factory=list)
+    metric: str = "score"
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise UserError(f"Tables can't show the metric {self.metric!r}; there are {', '.join(METRICS)}.")
+
+    def parts(self, column: str) -> list[str]:
+        return self.means.get(column, [column])
+
+    def cells(self) -> dict[str, dict[str, float]]:
+        """Every mean that is reported: its benchmarks with their weights."""
+        named = {part: [part] for column in self.columns for part in self.parts(column)}
+        named |= {column: self.parts(column) for column in self.columns}
+        weights = {name: {part: 1 / len(parts) for part in parts} for name, parts in named.items()}
+        if self.average_over:
+            weights[AVERAGE] = {
+                part: 1 / len(self.average_over) / len(self.parts(column))
+                for column in self.average_over
+                for part in self.parts(column)
+            }
+        return weights
+
+
+def reproduced(runs: pd.DataFrame, layout: Layout, seed: int = 0) -> pd.DataFrame:
     """Means in percent with 95 % bootstrap intervals over documents (each document the mean over seeds).
 
     ``runs`` has a row per run, seed and benchmark: the run keys, ``seed``, ``benchmark`` and ``documents``, the file of
-    per-document scores. The average is there only for runs that have every benchmark of ``average_over``: a mean over other
-    benchmarks must not stand beside the paper's.
+    per-document scores.
     """
     rows = []
     for key, group in runs.groupby(RUN_KEYS, sort=False):
-        per_benchmark = {}
+        scores = {}
         for benchmark, part in group.groupby("benchmark", sort=False):
-            scores = pd.concat([pd.read_csv(path, dtype={"id": str}) for path in part["documents"]])
-            per_benchmark[benchmark] = scores.drop(columns="document").groupby("id").mean()
-        seeds = group["seed"].nunique()
-        metrics = list(next(iter(per_benchmark.values())).columns)
-        for metric in metrics:
-            cells = {benchmark: [scores[metric]] for benchmark, scores in per_benchmark.items()}
-            if average_over and set(average_over) <= set(cells):
-                cells[AVERAGE] = [per_benchmark[benchmark][metric] for benchmark in average_over]
-            for benchmark, groups in cells.items():
-                low, high = bootstrap_interval(groups, seed, *key, benchmark, metric)
-                mean = sum(group.mean() for group in groups) / len(groups)
-                rows.append(
-                    {
-                        **dict(zip(RUN_KEYS, key, strict=True)),
-                        "benchmark": benchmark,
-                        "metric": metric,
-                        "reproduced": 100 * mean,
-                        "low": 100 * low,
-                        "high": 100 * high,
-                        "n": sum(len(group) for group in groups),
-                        "seeds": seeds,
-                    }
-                )
+            frames = pd.concat([pd.read_csv(path, dtype={"id": str}) for path in part["documents"]])
+            scores[benchmark] = frames.drop(columns="document").groupby("id").mean()
+        for name, weights in layout.cells().items():
+            if not set(weights) <= set(scores):
+                continue
+            for metric in scores[next(iter(weights))].columns:
+                groups = [scores[benchmark][metric] for benchmark in weights]
+                mean = sum(weight * part.mean() for weight, part in zip(weights.values(), groups, strict=True))
+                low, high = bootstrap_interval(groups, seed, *key, name, metric, weights=list(weights.values()))
+                row = {"benchmark": name, "metric": metric, "n": sum(map(len, groups)), "seeds": group["seed"].nunique()}
+                row |= {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high}
+                rows.append(dict(zip(RUN_KEYS, key, strict=True)) | row)
     return pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("paper", "source", "delta")])
 
 
-def compare(published: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """Outer join: nothing is dropped because its other side is missing. Published ``score`` stands beside our ``em``."""
-    published = published.rename(columns={"value": "paper"}).replace({"metric": {"score": METRIC}})
+def compare(published: pd.DataFrame, made: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Outer join: nothing is dropped because its other side is missing. Published ``score`` stands beside our ``metric``."""
+    published = published.rename(columns={"value": "paper"}).replace({"metric": {"score": metric}})
     keys = [*RUN_KEYS, "benchmark", "metric"]
     joined = made.merge(published, on=keys, how="outer", sort=False)
     joined["delta"] = joined["reproduced"] - joined["paper"]
@@ -68,105 +96,76 @@ def compare(published: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     return joined.sort_values("_order", kind="stable")[COLUMNS].reset_index(drop=True)
 
 
-def write(
-    table: str,
-    paper: Path,
-    runs: Path | None,
-    benchmarks: list[str],
-    average_over: list[str],
-    note: str,
-    output: Path,
-) -> None:
+def write(table: str, paper: Path, runs: Path | None, layout: Layout, output: Path) -> None:
     """``output`` without its suffix gets .csv, .md and .tex. Without ``runs`` the table holds published numbers only."""
     published = pd.read_csv(paper, dtype={"model": str})
-    if runs is None:
-        made = reproduced(pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents"]), average_over)
-    else:
+    listed = pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents"])
+    if runs is not None:
         listed = pd.read_csv(runs, dtype={"model": str})
         if listed.empty:
             raise UserError(f"{runs} lists no run for {table}; check `select` in the configuration.")
-        made = reproduced(listed, average_over)
         published = published[published["model"].isin(listed["model"])]
-    joined = compare(published, made)
-    columns = [*benchmarks, AVERAGE] if AVERAGE in set(joined["benchmark"]) else list(benchmarks)
+    joined = compare(published, reproduced(listed, layout), layout.metric)
     stem = output.with_suffix("")
     with files.whole(stem.with_suffix(".csv")) as temporary:
         joined.to_csv(temporary, index=False, float_format="%.4f")
-    files.write_text(stem.with_suffix(".md"), markdown(joined, columns, table, note))
-    files.write_text(stem.with_suffix(".tex"), latex(joined, columns, table, note))
+    grid, caption = main_grid(joined, layout), _caption(joined, layout)
+    text = f"# {table}\n\n{markdown(grid)}\n{caption}\n"
+    beside = metrics_grid(joined, layout)
+    if beside.rows:
+        text += f"\n## Each benchmark, other metrics (reproduced)\n\n{markdown(beside)}\n{layout.note}\n"
+    files.write_text(stem.with_suffix(".md"), text)
+    files.write_text(stem.with_suffix(".tex"), latex(grid, f"{table}. {caption}"))
 
 
-def _cell(value: float, form: str = "{:.2f}") -> str:
-    return DASH if pd.isna(value) else form.format(value)
-
-
-def _rows(joined: pd.DataFrame, columns: list[str], span: Callable[[float, float], str]) -> list[list[str]]:
-    """Model, method, then paper, reproduced with interval, and delta for each column."""
-    shown = joined[(joined["metric"] == METRIC) | joined["paper"].notna()]
+def main_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
+    """Model, method, then for each column what was reproduced, with paper and delta where anything is published."""
+    shown = joined[(joined["metric"] == layout.metric) | joined["paper"].notna()]
+    names = [*layout.columns, AVERAGE] if AVERAGE in set(shown["benchmark"]) else list(layout.columns)
+    published = set(shown.loc[shown["paper"].notna(), "benchmark"])
+    columns = [("", "model"), ("", "method")]
+    for name in names:
+        columns += [(name, kind) for kind in (("paper", "reproduced", "delta") if name in published else ("reproduced",))]
     rows = []
     for (model, method, variant, metric), group in shown.groupby([*RUN_KEYS, "metric"], sort=False):
         label = method if variant == "main" else f"{method} ({variant})"
         # The paper states some numbers otherwise than as a score, e.g. as a difference.
-        row = [model, label if metric == METRIC else f"{label}, {metric.replace('_', ' ')}"]
-        cells = group.drop_duplicates("benchmark").set_index("benchmark")
-        for column in columns:
-            if column not in cells.index:
-                row += [DASH] * 3
-                continue
-            cell = cells.loc[column]
-            interval = "" if pd.isna(cell["low"]) else " " + span(cell["low"], cell["high"])
-            row += [_cell(cell["paper"]), _cell(cell["reproduced"]) + interval, _cell(cell["delta"], "{:+.2f}")]
+        row = [model, label if metric == layout.metric else f"{label}, {metric.replace('_', ' ')}"]
+        values = group.drop_duplicates("benchmark").set_index("benchmark")
+        for name, kind in columns[2:]:
+            row.append(_shown(values.loc[name], kind) if name in values.index else DASH)
         rows.append(row)
-    return rows
+    return Grid(columns, rows)
 
 
-def _caption(joined: pd.DataFrame, note: str) -> str:
-    counted = joined.dropna(subset=["n"])
-    text = f"Metric: {METRIC} in percent, with 95 % bootstrap intervals over documents; delta = reproduced - paper."
+def metrics_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
+    """The metrics of ``BESIDE`` for every benchmark, the parts of means among them."""
+    names = list(dict.fromkeys(part for column in layout.columns for part in layout.parts(column)))
+    made = joined[joined["reproduced"].notna() & joined["metric"].isin(BESIDE) & joined["benchmark"].isin(names)]
+    rows = []
+    for (model, method, variant), group in made.groupby(RUN_KEYS, sort=False):
+        for metric in BESIDE:
+            values = group[group["metric"] == metric].set_index("benchmark")["reproduced"]
+            label = method if variant == "main" else f"{method} ({variant})"
+            rows.append([model, label, metric, *(cell(values.get(name, float("nan"))) for name in names)])
+    return Grid([("", "model"), ("", "method"), ("", "metric"), *((name, "") for name in names)], rows)
+
+
+def _shown(values: pd.Series, kind: str) -> str:
+    if kind == "delta":
+        return cell(values["delta"], "{:+.2f}")
+    if kind == "paper" or pd.isna(values["low"]):
+        return cell(values[kind])
+    return f"{cell(values['reproduced'])} [{values['low']:.1f}, {values['high']:.1f}]"
+
+
+def _caption(joined: pd.DataFrame, layout: Layout) -> str:
+    text = f"In percent: {METRICS[layout.metric]}; 95 % bootstrap intervals over documents; delta = reproduced - paper."
+    for name, parts in layout.means.items():
+        if name in layout.columns:
+            text += f" {name} is the mean of {', '.join(parts)}." if len(parts) > 1 else f" {name} is {parts[0]}."
+    counted = joined[joined["n"].notna() & joined["benchmark"].isin(layout.columns)]
     if not counted.empty:
         documents, seeds = sorted({int(n) for n in counted["n"]}), sorted({int(s) for s in counted["seeds"]})
-        text += f" Documents: {', '.join(map(str, documents))}; seeds: {', '.join(map(str, seeds))}."
-    return f"{text} {note}".strip()
-
-
-def markdown(joined: pd.DataFrame, columns: list[str], table: str, note: str) -> str:
-    header = [
-        "model",
-        "method",
-        *(f"{column} {kind}" for column in columns for kind in ("paper", "reproduced", "delta")),
-    ]
-    lines = [f"# {table}", "", "| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    lines += ["| " + " | ".join(row) + " |" for row in _rows(joined, columns, lambda low, high: f"[{low:.1f}, {high:.1f}]")]
-    return "\n".join([*lines, "", _caption(joined, note), ""])
-
-
-def _escape(text: str) -> str:
-    for character in "&%#_":
-        text = text.replace(character, f"\\{character}")
-    return text.replace(DASH, "--")
-
-
-def latex(joined: pd.DataFrame, columns: list[str], table: str, note: str) -> str:
-    """A booktabs table that compiles with ``\\usepackage{booktabs}``."""
-    groups = " & ".join(f"\\multicolumn{{3}}{{c}}{{{_escape(column)}}}" for column in columns)
-    kinds = " & ".join(["paper & reproduced & $\\Delta$"] * len(columns))
-    body = [
-        " & ".join(_escape(cell) for cell in row) + r" \\"
-        for row in _rows(joined, columns, lambda low, high: f"[{low:.1f}, {high:.1f}]")
-    ]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"\caption{{{_escape(table)}. {_escape(_caption(joined, note))}}}",
-            rf"\begin{{tabular}}{{ll{'rrr' * len(columns)}}}",
-            r"\toprule",
-            rf" & & {groups} \\",
-            rf"model & method & {kinds} \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+        text += f" Documents of a column: {', '.join(map(str, documents))}; seeds: {', '.join(map(str, seeds))}."
+    return f"{text} {layout.note}".strip()

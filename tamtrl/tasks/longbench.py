@@ -3,17 +3,12 @@
 Rows have ``input`` (the question), ``context``, ``answers`` (alternatives: annotators and aliases), ``dataset``, ``_id``.
 """
 
-import io
-import json
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tamtrl.errors import UserError
 from tamtrl.tasks.example import Example
+from tamtrl.tasks.records import records
 
 # LongBench's own names; "_e" is LongBench-E, which has no NarrativeQA and no MuSiQue.
 CONFIGS = ("narrativeqa", "qasper", "2wikimqa", "musique", "hotpotqa", "qasper_e", "2wikimqa_e", "hotpotqa_e")
@@ -26,8 +21,9 @@ def load(source: Path, config: str, benchmark: str) -> Iterator[Example]:
         raise UserError(f"LongBench has no {config}: LongBench-E leaves NarrativeQA and MuSiQue out.")
     if config not in CONFIGS:
         raise UserError(f"Unknown LongBench data set {config!r}; there are {', '.join(CONFIGS)}.")
+    file = _inside(source, config) if source.is_dir() else source
     seen: set[str] = set()
-    for where, row in _rows(source, config):
+    for where, row in records(file, f"data/{config}.jsonl"):
         example = _example(row, where, config, benchmark)
         if example.id in seen:
             raise UserError(f"{where}: id {example.id} appears twice.")
@@ -48,31 +44,6 @@ def _example(row: object, where: str, config: str, benchmark: str) -> Example:
     return Example(identifier, question, context, (), tuple(answers), "alternatives", benchmark)
 
 
-def _rows(source: Path, config: str) -> Iterator[tuple[str, object]]:
-    if not source.exists():
-        raise UserError(f"LongBench source {source} does not exist.")
-    if source.is_dir():
-        yield from _rows(_inside(source, config), config)
-    elif source.suffix == ".zip":
-        name = f"data/{config}.jsonl"
-        try:
-            with zipfile.ZipFile(source) as archive, archive.open(name) as stream:
-                yield from _lines(io.TextIOWrapper(stream, "utf-8", newline="\n"), f"{source}:{name}")
-        except zipfile.BadZipFile:
-            raise UserError(f"{source} is not a zip file; was an error page saved under its name?") from None
-        except KeyError:
-            raise UserError(f"{source} holds no {name}; is this LongBench's data.zip?") from None
-    elif source.suffix == ".parquet":
-        try:
-            for batch in pq.ParquetFile(source).iter_batches(32):
-                yield from ((str(source), row) for row in batch.to_pylist())
-        except pa.ArrowInvalid as error:
-            raise UserError(f"{source} is not a readable parquet file ({error}).") from None
-    else:
-        with source.open(encoding="utf-8", newline="\n") as stream:
-            yield from _lines(stream, str(source))
-
-
 def _inside(folder: Path, config: str) -> Path:
     """The one file of a data set in a folder: data.zip, or NAME.jsonl or parquet files at whatever depth."""
     names = (f"{config}.jsonl", f"longbench_{config}.jsonl", f"{config}.parquet")
@@ -83,13 +54,3 @@ def _inside(folder: Path, config: str) -> Path:
         what = f"{len(found)} files" if found else "no file"
         raise UserError(f"Folder {folder} holds {what} for {config}; looked for data.zip, {', '.join(names)}.")
     return found[0]
-
-
-def _lines(stream, where: str) -> Iterator[tuple[str, object]]:
-    for number, line in enumerate(stream, start=1):
-        if not line.strip():
-            continue
-        try:
-            yield f"{where} line {number}", json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{where} line {number} is not valid JSON ({error}); is the download complete?") from None

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 from tamtrl import seeds
 from tamtrl.errors import UserError
 from tamtrl.tasks import synthesis
 from tamtrl.tasks.example import Example
-from tamtrl.tasks.hotpotqa import Question
+from tamtrl.tasks.questions import Question
+from tamtrl.tasks.records import records
 
 GENERATED_TOKENS = {"niah": 128, "qa": 32}  # RULER's tokens_to_generate, reserved in the length
 DEPTHS = [round(100 * i / 39) for i in range(40)]  # percent of the sentences before a needle
@@ -64,6 +66,17 @@ def needle(kind: str, key: str, value: str) -> str:
 
 def split_sentences(text: str) -> list[str]:
     return [sentence for sentence in re.split(r"(?<=[.!?])\s+", " ".join(text.split())) if sentence]
+
+
+def running_text(path: str | Path) -> str:
+    """The haystack of variant 1: a text file, or the ``text`` of every record of a JSON or parquet file, in order."""
+    path = Path(path)
+    if path.suffix == ".txt":
+        return path.read_text()
+    texts = [record.get("text") if isinstance(record, dict) else record for _, record in records(path)]
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError(f"{path} has records without a `text`; give running text (.txt, or JSON or parquet with a text column).")
+    return "\n".join(texts)
 
 
 def niah_sample(variant: Variant, units: int, essay: list[str], identifier: str, benchmark: str, rng: random.Random) -> Example:
@@ -151,7 +164,7 @@ def qa(questions: list[Question], samples: int, limit: int, count: Count, seed: 
     if samples > len(questions):
         raise UserError(f"{benchmark} asks for {samples} questions but the source has only {len(questions)}.")
     corpus = synthesis.Corpus.of(questions)
-    order = sorted(questions, key=lambda question: seeds.derive(seed, "choose", question.id))
+    order = synthesis.chosen_order(questions, seed)
 
     def make(index: int, documents: int) -> Example:
         return synthesis.synthesise(order[index], corpus, documents, seed, benchmark)

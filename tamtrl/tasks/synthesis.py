@@ -1,17 +1,17 @@
-"""Long documents from HotpotQA: a question's own paragraphs among distractors from the whole split.
+"""Long documents: a question's own paragraphs among distractors from the whole split.
 
 The procedure of RULER and MemAgent with two repairs: positions and distractors come from a generator of the question's
 own (theirs put a question's paragraphs at the same places in every document, and draw correlated distractors in forked
 workers), and no draw scans the corpus.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from tamtrl import seeds
 from tamtrl.errors import UserError
 from tamtrl.tasks.documents import join_documents
 from tamtrl.tasks.example import Example
-from tamtrl.tasks.hotpotqa import Question
+from tamtrl.tasks.questions import Question
 
 
 class Corpus:
@@ -26,11 +26,13 @@ class Corpus:
         return cls(text for question in questions for text in question.paragraphs)
 
 
-def synthesise(question: Question, corpus: Corpus, documents: int, seed: int, benchmark: str = "hotpotqa") -> Example:
+def synthesise(question: Question, corpus: Corpus, documents: int | None, seed: int, benchmark: str = "hotpotqa") -> Example:
     """``question`` among distractors up to ``documents`` paragraphs; every choice from (seed, question id).
 
-    Own paragraphs come first; where they outnumber ``documents``, non-supporting ones are dropped.
+    Own paragraphs come first; where they outnumber ``documents``, non-supporting ones are dropped. None takes the question's
+    own paragraphs and no others.
     """
+    documents = documents or len(set(question.paragraphs))
     if len(question.supporting) > documents:
         raise UserError(
             f"Question {question.id} has {len(question.supporting)} supporting paragraphs, which don't fit "
@@ -52,20 +54,31 @@ def synthesise(question: Question, corpus: Corpus, documents: int, seed: int, be
     chosen += [corpus.paragraphs[i] for i in [i for i in drawn if i not in excluded][:missing]]
     rng.shuffle(chosen)
     context, spans = join_documents(chosen, [text in supporting for text in chosen])
-    return Example(question.id, question.text, context, spans, (question.answer,), "alternatives", benchmark)
+    return Example(question.id, question.text, context, spans, question.answers, "alternatives", benchmark)
 
 
 def build(
-    questions: list[Question], documents: int, count: int | None, skip: int, seed: int, benchmark: str = "hotpotqa"
+    questions: list[Question],
+    documents: int | None,
+    count: int | None,
+    skip: int,
+    seed: int,
+    benchmark: str = "hotpotqa",
+    usable: Container[str] | None = None,
 ) -> Iterator[Example]:
     """``count`` questions (all when None) chosen by seed after passing over ``skip``, each with a document from the corpus
-    of all ``questions``."""
-    if count is not None and skip + count > len(questions):
+    of all ``questions``. ``usable`` holds the ids that may be chosen (all when None)."""
+    order = [question for question in chosen_order(questions, seed) if usable is None or question.id in usable]
+    if count is not None and skip + count > len(order):
         raise UserError(
-            f"{benchmark} asks for {count} questions after the first {skip}, but the source has only {len(questions)}; "
-            "lower its count or give a larger file."
+            f"{benchmark} asks for {count} questions after the first {skip}, but the source has only {len(order)}"
+            f"{' that the closed-book filter kept' if usable is not None else ''}; lower its count or give more."
         )
     corpus = Corpus.of(questions)
-    order = sorted(questions, key=lambda q: seeds.derive(seed, "choose", q.id))
     for question in order[skip:][:count]:
         yield synthesise(question, corpus, documents, seed, benchmark)
+
+
+def chosen_order(questions: Iterable[Question], seed: int) -> list[Question]:
+    """The order in which questions are chosen: by seed and id, whatever the file's order."""
+    return sorted(questions, key=lambda question: seeds.derive(seed, "choose", question.id))

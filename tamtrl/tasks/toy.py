@@ -1,5 +1,5 @@
-"""A generated stand-in for HotpotQA that a half-million-parameter model can learn: short documents of one-fact
-paragraphs, questions over one or two of them.
+"""Generated stand-ins for the benchmarks that a half-million-parameter model can learn: short documents of one-fact paragraphs,
+questions over one or two of them.
 
 Every paragraph has the same number of words, so a chunk size that is a multiple of it never cuts a fact. Facts of a
 two-hop question stand in hop order: a reader that sees the second hop first cannot know that it matters.
@@ -7,6 +7,7 @@ two-hop question stand in hop order: a reader that sees the second hop first can
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tamtrl import seeds
 from tamtrl.errors import UserError
@@ -48,7 +49,29 @@ THINGS = {
     "city": tuple(["Rome", "Oslo", "Lima", "Bonn", "Kyiv", "Baku"]),
     "food": tuple(["rice", "soup", "cake", "plum", "bean", "corn"]),
 }
-BENCHMARK = "toy_multihop"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a toy set resembles. Of the questions: ``hops`` (1, 2, or None for both) and ``about`` (what the answer is: people,
+    things, or None). Of the other paragraphs: ``share`` (relation: the same as asked, so that keys must be told apart; subject:
+    about the same person) by ``sharing`` of them (all when None)."""
+
+    hops: int | None = None
+    about: str | None = None
+    share: str | None = None
+    sharing: int | None = None
+
+    def __post_init__(self) -> None:
+        choices = {"hops": (None, 1, 2), "about": (None, "people", "things"), "share": (None, "relation", "subject")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise UserError(f"A toy set's {name} is {getattr(self, name)!r}; it must be one of {allowed[1:]}, or left out.")
+
+    def fits(self, question: tuple[str, ...]) -> bool:
+        _, *relations = question
+        about = "things" if relations[-1] in THINGS else "people"
+        return self.hops in (None, len(relations)) and self.about in (None, about)
 
 
 def fact(subject: str, relation: str, value: str) -> str:
@@ -77,18 +100,21 @@ def question_text(question: tuple[str, ...]) -> str:
     return f"What is the {' of the '.join(reversed(relations))} of {name} ?"
 
 
-def generate(split: str, count: int | None, documents: int, seed: int, stream: str = "main") -> Iterator[Example]:
+def generate(
+    split: str, count: int | None, documents: int, seed: int, stream: str = "main", shape: Shape | None = None
+) -> Iterator[Example]:
     """``count`` examples (endless when None) of ``documents`` one-fact paragraphs each, one or two of them relevant.
 
-    ``stream`` names independent draws over the same questions, e.g. one for the backbone and one for RL.
+    ``stream`` names independent draws over the same questions, e.g. one for the backbone and one for each benchmark.
     """
     if not 2 <= documents <= len(NAMES):
         raise UserError(f"Toy documents need 2 to {len(NAMES)} paragraphs, not {documents}.")
-    questions = question_split(split, seed)
+    shape = shape or Shape()
+    questions = [question for question in question_split(split, seed) if shape.fits(question)]
     for index in itertools.count() if count is None else range(count):
         rng = seeds.generator(seed, "toy", split, documents, stream, index)
         question = rng.choice(questions)
-        yield _example(f"toy-{split}-{index}", question, documents, rng)
+        yield _example(f"toy-{split}-{index}", question, documents, rng, stream, shape)
 
 
 def _value(rng, subject: str, relation: str) -> str:
@@ -97,7 +123,24 @@ def _value(rng, subject: str, relation: str) -> str:
     return rng.choice([name for name in NAMES if name != subject])
 
 
-def _example(identifier: str, question: tuple[str, ...], documents: int, rng) -> Example:
+def _distractors(pool: list[tuple[str, str]], number: int, question: tuple[str, ...], rng, shape: Shape) -> list[tuple[str, str]]:
+    if not shape.share:
+        return rng.sample(pool, number)
+    place = ("subject", "relation").index(shape.share)
+    asked = {question[0]} if shape.share == "subject" else set(question[1:])
+    alike = [pair for pair in pool if pair[place] in asked]
+    other = [pair for pair in pool if pair[place] not in asked]
+    sharing = number if shape.sharing is None else shape.sharing
+    if sharing > min(number, len(alike)):
+        raise UserError(
+            f"A toy set asks for {sharing} paragraphs that share the asked {shape.share}; {min(number, len(alike))} fit."
+        )
+    chosen = rng.sample(alike, sharing) + rng.sample(other, number - sharing)
+    rng.shuffle(chosen)
+    return chosen
+
+
+def _example(identifier: str, question: tuple[str, ...], documents: int, rng, benchmark: str, shape: Shape) -> Example:
     subject, *relations = question
     relevant = []
     for relation in relations:
@@ -106,7 +149,8 @@ def _example(identifier: str, question: tuple[str, ...], documents: int, rng) ->
         subject = value
     taken = {(person, relation) for person, relation, _ in relevant}
     pairs = [(name, relation) for name in NAMES for relation in (*PEOPLE_RELATIONS, *THINGS)]
-    distractors = rng.sample([pair for pair in pairs if pair not in taken], documents - len(relevant))
+    pool = [pair for pair in pairs if pair not in taken]
+    distractors = _distractors(pool, documents - len(relevant), question, rng, shape)
     slots = sorted(rng.sample(range(documents), len(relevant)))
     filler = iter([(name, relation, _value(rng, name, relation)) for name, relation in distractors])
     facts = [relevant[slots.index(slot)] if slot in slots else next(filler) for slot in range(documents)]
@@ -114,4 +158,4 @@ def _example(identifier: str, question: tuple[str, ...], documents: int, rng) ->
         [f"{person}\n{fact(person, relation, value)}" for person, relation, value in facts],
         [slot in slots for slot in range(documents)],
     )
-    return Example(identifier, question_text(question), context, spans, (subject,), "alternatives", BENCHMARK)
+    return Example(identifier, question_text(question), context, spans, (subject,), "alternatives", benchmark)

@@ -43,11 +43,26 @@ def typed(node):
         return node
 
 
-for section in ("seeds", "reading", "train_sets", "data_seed", "training", "credit", "evaluation", "resources"):
+SECTIONS = (
+    "seeds",
+    "reading",
+    "train_sets",
+    "closed_book",
+    "data_seed",
+    "training",
+    "credit",
+    "evaluation",
+    "resources",
+)
+for section in SECTIONS:
     config[section] = typed(config.get(section))
 if config["credit"] and config["credit"].get("minmax") is False:
     config["credit"]["minmax"] = "off"  # YAML reads a bare off as false
-check(config, "config.yaml", "configuration")
+SOURCES = yaml.safe_load(Path(config["sources"]).read_text())
+check(SOURCES, "sources.yaml", config["sources"])
+# `--config NAME=FILE` replaces a source by a file of the user's own.
+OWN_FILES = {name: config[name] for name in SOURCES if name in config}
+check({key: value for key, value in config.items() if key not in OWN_FILES}, "config.yaml", "configuration")
 MODELS = yaml.safe_load(Path(config["models"]).read_text())
 check(MODELS, "models.yaml", config["models"])
 BENCHMARKS = yaml.safe_load(Path(config["benchmarks"]).read_text())
@@ -87,9 +102,21 @@ def select(table):
 
 ALL_RUNS = read_runs(config["runs"])
 RUNS = select(ALL_RUNS)
-known(config["evaluate_on"], list(BENCHMARKS), "benchmark")
+MEANS = config["means"]
+known([part for parts in MEANS.values() for part in parts], list(BENCHMARKS), "benchmark in means:")
+known([*config["evaluate_on"], *config["average_over"]], [*BENCHMARKS, *MEANS], "benchmark")
+EVALUATED = list(dict.fromkeys(part for column in config["evaluate_on"] for part in MEANS.get(column, [column])))
 known(config["train_sets"], ["train", "validation"], "data set in train_sets:")
-DATASETS = {name: {"skip": 0} | spec for name, spec in (config["train_sets"] | BENCHMARKS).items()}
+known(config["closed_book"]["models"], list(MODELS), "model in closed_book:")
+DATASETS = config["train_sets"] | BENCHMARKS
+USED_SETS = [*config["train_sets"], *EVALUATED]
+STAND_INS = {name: BENCHMARKS[name]["stands_for"] for name in EVALUATED if "stands_for" in BENCHMARKS[name]}
+# Under every table: what it was made at, and that generated sets are no benchmarks of the paper.
+NOTE = config["note"] + (
+    f" Generated stand-ins: {', '.join(f'{name} for {paper}' for name, paper in STAND_INS.items())}."
+    if STAND_INS
+    else ""
+)
 
 
 def alternatives(names):
@@ -102,6 +129,7 @@ wildcard_constraints:
     method=alternatives(ALL_RUNS["method"]),
     variant=alternatives(ALL_RUNS["variant"]),
     benchmark=alternatives(BENCHMARKS),
+    source=alternatives(SOURCES),
     seed=r"\d+",
 
 
@@ -114,6 +142,10 @@ def concrete(path):
 
 RUN = "<results>/runs/{model}/{method}/{variant}/seed{seed}"
 TRAINED = RUNS[RUNS["credit"] != ""]
+
+
+def scratch(wildcards):
+    return concrete("<scratch>/{model}/{method}/{variant}/seed{seed}".format(**wildcards))
 
 
 def run_row(wildcards):

@@ -1,55 +1,87 @@
 # Public files, and the examples made from them.
 
 
-def by_task(task):
-    return alternatives(name for name, spec in DATASETS.items() if spec["task"] == task)
+def by_task(*tasks):
+    return alternatives(name for name, spec in DATASETS.items() if spec["task"] in tasks)
 
 
 def source_path(name):
-    """A file the user gave (`--config hotpotqa_train=FILE`), else the fetched folder."""
-    if name in config:
-        return config[name]
-    if name not in config["sources"]:
-        raise WorkflowError(f"Unknown source {name!r}; there are {', '.join(config['sources'])}.")
-    return f"<results>/data/raw/{name}"
+    """A file the user gave (`--config hotpotqa_train=FILE`), else the fetched one."""
+    known([name], list(SOURCES), f"source in {config['sources']}:")
+    return OWN_FILES.get(name) or f"<results>/data/raw/{SOURCES[name]['file']}"
 
 
-# One pinned revision of a data set from the hub.
-rule fetch_dataset:
+def source_of(wildcards):
+    return source_path(DATASETS[wildcards.dataset]["source"])
+
+
+def tokenizer_of(wildcards):
+    return model_folder(DATASETS[wildcards.dataset]["tokenizer"])
+
+
+def options(*names):
+    """A data set's own arguments as options of its command."""
+    return lambda wc: " ".join(
+        f"--{name.replace('_', '-')} {DATASETS[wc.dataset][name]}" for name in names if name in DATASETS[wc.dataset]
+    )
+
+
+# Pinned by sha256; from the first address that has it.
+rule fetch_file:
     output:
-        directory("<results>/data/raw/{source}"),
+        "<results>/data/raw/{file}",
     log:
-        "<logs>/fetch_dataset/{source}.log",
+        "<logs>/fetch/{file}.log",
+    wildcard_constraints:
+        file=alternatives(spec["file"] for spec in SOURCES.values()),
     localrule: True
     params:
-        spec=lambda wc: config["sources"][wc.source],
+        spec=lambda wc: next(spec for spec in SOURCES.values() if spec["file"] == wc.file),
     shell:
-        "tamtrl fetch --kind dataset --repository {params.spec[repository]} --revision {params.spec[revision]} "
-        "--files {params.spec[files]:q} --output {output} 2> {log}"
+        "tamtrl fetch-file --sha256 {params.spec[sha256]} --urls {params.spec[urls]:q} --output {output} 2> {log}"
 
 
-# Long documents from HotpotQA questions and distractors.
-rule prepare_hotpotqa:
+# Questions over paragraphs, some of them supporting: long documents with distractors of the whole split.
+rule prepare_multihop:
     input:
-        lambda wc: source_path(DATASETS[wc.dataset]["source"]),
+        source=source_of,
+        closed_book=lambda wc: closed_book_verdicts(DATASETS[wc.dataset]),
     output:
         "<results>/data/{dataset}.parquet",
     log:
         "<logs>/prepare/{dataset}.log",
     wildcard_constraints:
-        dataset=by_task("hotpotqa"),
+        dataset=by_task("hotpotqa", "2wikimultihopqa", "musique"),
     params:
-        spec=lambda wc: DATASETS[wc.dataset],
+        form=lambda wc: DATASETS[wc.dataset]["task"],
+        options=options("member", "documents", "count", "skip"),
+        closed_book=lambda wc, input: f"--closed-book {input.closed_book}" if input.get("closed_book") else "",
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-hotpotqa --source {input:q} --benchmark {wildcards.dataset} --documents {params.spec[documents]} "
-        "--count {params.spec[count]} --skip {params.spec[skip]} --seed {params.seed} --output {output} 2> {log}"
+        "tamtrl prepare-multihop --benchmark {wildcards.dataset} --format {params.form} --source {input.source:q} "
+        "{params.options} {params.closed_book} --seed {params.seed} --output {output} 2> {log}"
+
+
+# Questions over whole papers.
+rule prepare_qasper:
+    input:
+        source_of,
+    output:
+        "<results>/data/{dataset}.parquet",
+    log:
+        "<logs>/prepare/{dataset}.log",
+    wildcard_constraints:
+        dataset=by_task("qasper"),
+    params:
+        options=options("member"),
+    shell:
+        "tamtrl prepare-qasper --benchmark {wildcards.dataset} --source {input:q} {params.options} --output {output} 2> {log}"
 
 
 # One question-answering set of LongBench, as it is.
 rule prepare_longbench:
     input:
-        lambda wc: source_path(DATASETS[wc.dataset]["source"]),
+        source_of,
     output:
         "<results>/data/{dataset}.parquet",
     log:
@@ -57,16 +89,17 @@ rule prepare_longbench:
     wildcard_constraints:
         dataset=by_task("longbench"),
     params:
-        spec=lambda wc: DATASETS[wc.dataset],
+        options=options("config"),
     shell:
-        "tamtrl prepare-longbench --source {input:q} --config {params.spec[config]} --benchmark {wildcards.dataset} "
-        "--output {output} 2> {log}"
+        "tamtrl prepare-longbench --benchmark {wildcards.dataset} --source {input:q} {params.options} --output {output} "
+        "2> {log}"
 
 
-# RULER's needles among needles, fitted to the model's own tokens.
+# RULER's needles, in running text or among needles, fitted to the model's own tokens.
 rule prepare_niah:
     input:
-        lambda wc: model_folder(DATASETS[wc.dataset]["tokenizer"]),
+        tokenizer=tokenizer_of,
+        essay=lambda wc: source_of(wc) if "source" in DATASETS[wc.dataset] else [],
     output:
         "<results>/data/{dataset}.parquet",
     log:
@@ -74,18 +107,19 @@ rule prepare_niah:
     wildcard_constraints:
         dataset=by_task("niah"),
     params:
-        spec=lambda wc: DATASETS[wc.dataset],
+        options=options("multikey", "tokens", "count"),
+        essay=lambda wc, input: f"--essay '{input.essay}'" if input.get("essay") else "",
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-niah --multikey {params.spec[multikey]} --tokenizer {input} --tokens {params.spec[tokens]} "
-        "--count {params.spec[count]} --seed {params.seed} --benchmark {wildcards.dataset} --output {output} 2> {log}"
+        "tamtrl prepare-niah --benchmark {wildcards.dataset} --tokenizer {input.tokenizer} {params.essay} {params.options} "
+        "--seed {params.seed} --output {output} 2> {log}"
 
 
 # RULER's multi-hop QA, fitted to the model's own tokens.
 rule prepare_ruler_qa:
     input:
-        source=lambda wc: source_path(DATASETS[wc.dataset]["source"]),
-        tokenizer=lambda wc: model_folder(DATASETS[wc.dataset]["tokenizer"]),
+        source=source_of,
+        tokenizer=tokenizer_of,
     output:
         "<results>/data/{dataset}.parquet",
     log:
@@ -93,11 +127,11 @@ rule prepare_ruler_qa:
     wildcard_constraints:
         dataset=by_task("ruler_qa"),
     params:
-        spec=lambda wc: DATASETS[wc.dataset],
+        options=options("tokens", "count"),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-ruler-qa --source {input.source:q} --tokenizer {input.tokenizer} --tokens {params.spec[tokens]} "
-        "--count {params.spec[count]} --seed {params.seed} --benchmark {wildcards.dataset} --output {output} 2> {log}"
+        "tamtrl prepare-ruler-qa --benchmark {wildcards.dataset} --source {input.source:q} --tokenizer {input.tokenizer} "
+        "{params.options} --seed {params.seed} --output {output} 2> {log}"
 
 
 # Generated one-fact paragraphs; train and heldout share no question.
@@ -109,26 +143,30 @@ rule prepare_toy:
     wildcard_constraints:
         dataset=by_task("toy"),
     params:
-        spec=lambda wc: DATASETS[wc.dataset],
+        options=options("split", "documents", "count", "hops", "about", "share", "sharing"),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-toy --split {params.spec[split]} --documents {params.spec[documents]} "
-        "--count {params.spec[count]} --seed {params.seed} --stream {wildcards.dataset} --output {output} 2> {log}"
+        "tamtrl prepare-toy --benchmark {wildcards.dataset} {params.options} --seed {params.seed} --output {output} 2> {log}"
 
 
 # All prepared data of the configuration.
 rule data:
     input:
-        collect("<results>/data/{dataset}.parquet", dataset=[*config["train_sets"], *config["evaluate_on"]]),
+        collect("<results>/data/{dataset}.parquet", dataset=USED_SETS),
 
 
-USED_SOURCES = {
-    DATASETS[name]["source"] for name in [*config["train_sets"], *config["evaluate_on"]] if "source" in DATASETS[name]
-}
+USED_SOURCES = {DATASETS[name]["source"] for name in USED_SETS if "source" in DATASETS[name]}
+USED_MODELS = dict.fromkeys(
+    [
+        *RUNS["model"],
+        *(DATASETS[name]["tokenizer"] for name in USED_SETS if "tokenizer" in DATASETS[name]),
+        *(config["closed_book"]["models"] if any(closed_book_verdicts(DATASETS[name]) for name in USED_SETS) else []),
+    ]
+)
 
 
 # Everything that needs the network: afterwards nothing does.
 rule downloads:
     input:
         [source_path(name) for name in sorted(USED_SOURCES)],
-        lambda wc: [model_folder(m) for m in dict.fromkeys(RUNS["model"]) if "repository" in MODELS[m]],
+        [model_folder(name) for name in USED_MODELS if "repository" in MODELS[name]],

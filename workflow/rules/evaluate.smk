@@ -13,29 +13,34 @@ rule configure_evaluation:
         Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
 
 
-# Every document read chunk by chunk; memories and answers are stored. A run without credit is the untrained backbone.
+# Every document of every benchmark read chunk by chunk by one engine; memories and answers are stored. Finished documents stay in
+# scratch, so that a benchmark added later costs only itself. A run without credit is the untrained backbone.
 rule predict:
     input:
         run=rules.configure_evaluation.output,
         model=lambda wc: f"{RUN}/model".format(**wc) if run_row(wc)["credit"] else model_folder(wc.model),
-        data="<results>/data/{benchmark}.parquet",
+        data=collect("<results>/data/{benchmark}.parquet", benchmark=EVALUATED),
     output:
-        f"{RUN}/predictions/{{benchmark}}.jsonl.gz",
+        collect(f"{RUN}/predictions/{{benchmark}}.jsonl.gz", benchmark=EVALUATED, allow_missing=True),
     log:
-        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/predict_{{benchmark}}.log",
+        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/predict.log",
     threads: resource("evaluate", "cores")
     resources:
         mem_mb=int(1024 * resource("evaluate", "memory_gib")),
         runtime=resource("evaluate", "minutes"),
         gpu=gpus("evaluate"),
         place=place("evaluate"),
+    params:
+        output=lambda wc, output: Path(output[0]).parent,
+        scratch=lambda wc: f"{scratch(wc)}/predictions",
     shell:
-        "tamtrl predict {input.run} --model {input.model} --data {input.data} --output {output} {resources.place} 2> {log}"
+        "tamtrl predict {input.run} --model {input.model} --data {input.data} --output {params.output} "
+        "--scratch {params.scratch} {resources.place} 2> {log}"
 
 
 rule score:
     input:
-        rules.predict.output,
+        f"{RUN}/predictions/{{benchmark}}.jsonl.gz",
     output:
         scores=f"{RUN}/scores/{{benchmark}}.csv",
         documents=f"{RUN}/scores/{{benchmark}}.documents.csv",
@@ -44,11 +49,11 @@ rule score:
     params:
         f1_rule=lambda wc: BENCHMARKS[wc.benchmark].get("f1_rule", "hotpotqa"),
     shell:
-        "tamtrl score {input} --benchmark {wildcards.benchmark} --f1-rule {params.f1_rule} --output {output.scores} --documents {output.documents} "
-        "2> {log}"
+        "tamtrl score {input} --benchmark {wildcards.benchmark} --f1-rule {params.f1_rule} --output {output.scores} "
+        "--documents {output.documents} 2> {log}"
 
 
 # Scores of all selected runs on all selected benchmarks.
 rule evaluate:
     input:
-        paths(f"{RUN}/scores/{{benchmark}}.csv", RUNS, benchmarks=config["evaluate_on"]),
+        paths(f"{RUN}/scores/{{benchmark}}.csv", RUNS, benchmarks=EVALUATED),

@@ -18,7 +18,7 @@ rule fetch_model:
     params:
         spec=lambda wc: MODELS[wc.model],
     shell:
-        "tamtrl fetch --kind model --repository {params.spec[repository]} --revision {params.spec[revision]} "
+        "tamtrl fetch-model --repository {params.spec[repository]} --revision {params.spec[revision]} "
         "--files {params.spec[files]:q} --output {output} 2> {log}"
 
 

@@ -8,16 +8,14 @@ KINDS = ["csv", "md", "tex"]
 # Which runs a table shows and where their scores are.
 rule list_scores:
     input:
-        lambda wc: paths(
-            f"{RUN}/scores/{{benchmark}}.documents.csv", rows_of(wc.table), benchmarks=config["evaluate_on"]
-        ),
+        lambda wc: paths(f"{RUN}/scores/{{benchmark}}.documents.csv", rows_of(wc.table), benchmarks=EVALUATED),
     output:
         "<results>/tables/{table}.runs.csv",
     log:
         "<logs>/tables/{table}.runs.log",
     localrule: True
     params:
-        rows=lambda wc: cases(rows_of(wc.table), benchmarks=config["evaluate_on"]),
+        rows=lambda wc: cases(rows_of(wc.table), benchmarks=EVALUATED),
     run:
         pd.DataFrame(params.rows).assign(documents=list(input)).to_csv(output[0], index=False)
 
@@ -37,13 +35,48 @@ rule table:
         table=alternatives(TABLES),
     localrule: True
     params:
-        benchmarks=config["evaluate_on"],
+        columns=config["evaluate_on"],
+        means=[f"{name}={','.join(parts)}" for name, parts in MEANS.items()],
         average_over=config["average_over"],
-        note=config["note"],
+        metric=config["metric"],
+        note=NOTE,
     shell:
-        "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --benchmarks {params.benchmarks} "
-        "--average-over {params.average_over} "
-        "--note {params.note:q} --output {output.csv} 2> {log}"
+        "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --columns {params.columns} "
+        "--means {params.means} --average-over {params.average_over} --metric {params.metric} --note {params.note:q} "
+        "--output {output.csv} 2> {log}"
+
+
+rule list_sets:
+    input:
+        collect("<results>/data/{dataset}.parquet", dataset=USED_SETS),
+    output:
+        "<results>/tables/tableA1.sets.csv",
+    log:
+        "<logs>/tables/tableA1.sets.log",
+    localrule: True
+    params:
+        uses=[{"train": "training", "validation": "validation"}.get(name, "evaluation") for name in USED_SETS],
+        sets=USED_SETS,
+    run:
+        pd.DataFrame({"use": params.uses, "set": params.sets, "file": list(input)}).to_csv(output[0], index=False)
+
+
+# How many samples each set has, counted in the prepared files.
+rule table_samples:
+    input:
+        paper="results/paper/tableA1.csv",
+        sets=rules.list_sets.output,
+    output:
+        csv="<results>/tables/tableA1.csv",
+        md="<results>/tables/tableA1.md",
+        tex="<results>/tables/tableA1.tex",
+    log:
+        "<logs>/tables/tableA1.log",
+    localrule: True
+    params:
+        note=NOTE,
+    shell:
+        "tamtrl table-samples --paper {input.paper} --sets {input.sets} --note {params.note:q} --output {output.csv} 2> {log}"
 
 
 # Published numbers alone: no data, no training, seconds.
@@ -102,7 +135,11 @@ rule paper_tables:
 
 rule tables:
     input:
-        [f"<results>/tables/{table}.{kind}" for table in TABLES for kind in KINDS if not rows_of(table).empty],
+        collect(
+            "<results>/tables/{table}.{kind}",
+            table=[*(table for table in TABLES if not rows_of(table).empty), "tableA1"],
+            kind=KINDS,
+        ),
 
 
 rule figures:

@@ -41,7 +41,7 @@ rule train_rl:
         place=place("train"),
     params:
         output=lambda wc, output: Path(output.metrics).parent,
-        scratch=lambda wc: concrete(f"<scratch>/{wc.model}/{wc.method}/{wc.variant}/seed{wc.seed}"),
+        scratch=scratch,
     shell:
         "tamtrl train {input.run} --output {params.output} --scratch {params.scratch} {resources.place} 2>&1 | tee {log}"
 

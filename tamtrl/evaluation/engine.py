@@ -1,0 +1,55 @@
+"""vLLM with settings for the device it runs on."""
+
+import os
+
+from tamtrl.errors import UserError
+from tamtrl.settings import Resources
+
+
+def start_engine(model: str, window_tokens: int, seed: int, resources: Resources):
+    """An asynchronous engine; prompts with their responses may be ``window_tokens`` long."""
+    if resources.device == "cpu":
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+        os.environ.setdefault("OMP_NUM_THREADS", str(resources.cores))
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    # vLLM rewinds a seeded request after a partial prefill, which CPU generators can't: no partial prefills there.
+    on_cpu = {"dtype": "float32", "enforce_eager": True, "max_num_seqs": 256, "enable_chunked_prefill": False}
+    on_cpu["max_num_batched_tokens"] = max(4096, window_tokens)
+    on_gpu = {"dtype": "bfloat16", "gpu_memory_utilization": 0.9, "data_parallel_size": resources.devices}
+    arguments = AsyncEngineArgs(
+        model=model,
+        max_model_len=window_tokens,
+        enable_prefix_caching=True,
+        disable_log_stats=True,
+        seed=seed,
+        **(on_cpu if resources.device == "cpu" else on_gpu),
+    )
+    return AsyncLLM.from_engine_args(arguments)
+
+
+class Failed(Exception):
+    """One request failed; the engine lives."""
+
+
+async def sample(
+    engine, prompt_ids: list[int], max_tokens: int, temperature: float, top_p: float, seed: int, request: str
+) -> list[int]:
+    """The sampled ids. Raises :class:`Failed` where vLLM refuses or loses this request, UserError where the engine died."""
+    from vllm import SamplingParams
+    from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+    parameters = SamplingParams(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed % 2**31, detokenize=False)
+    final = None
+    try:
+        async for output in engine.generate({"prompt_token_ids": prompt_ids}, parameters, request):
+            final = output
+    except EngineDeadError as error:
+        raise UserError(f"The vLLM engine died at request {request}; its last words are above.") from error
+    except (ValueError, EngineGenerateError) as error:
+        # vLLM's own exception is empty and names its cause.
+        raise Failed(str(error.__cause__ or error) or type(error).__name__) from error
+    return list(final.outputs[0].token_ids)

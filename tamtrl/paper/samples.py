@@ -1,0 +1,36 @@
+"""Table A1: the number of samples in each training and evaluation set, counted in the prepared files."""
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from tamtrl import files
+from tamtrl.errors import UserError
+from tamtrl.paper.layout import Grid, cell, latex, markdown
+
+COLUMNS = ["use", "set", "paper", "source", "samples", "delta"]
+
+
+def write(paper: Path, sets: Path, note: str, output: Path) -> None:
+    """``sets``: a CSV of ``use`` (training, validation, evaluation), ``set`` and ``file``. ``output`` without its suffix gets
+    .csv, .md and .tex."""
+    made = pd.read_csv(sets)
+    if made.empty:
+        raise UserError(f"{sets} lists no data set.")
+    made["samples"] = [pq.read_metadata(file).num_rows for file in made["file"]]
+    published = pd.read_csv(paper).rename(columns={"value": "paper"})
+    joined = made.merge(published, on=["use", "set"], how="left")
+    joined["delta"] = joined["samples"] - joined["paper"]
+    stem = output.with_suffix("")
+    with files.whole(stem.with_suffix(".csv")) as temporary:
+        joined[COLUMNS].to_csv(temporary, index=False)
+    rows = [
+        [row["use"], row["set"], cell(row["paper"], "{:.0f}"), f"{row['samples']:.0f}", cell(row["delta"], "{:+.0f}")]
+        for _, row in joined.iterrows()
+    ]
+    kinds = [("samples", kind) for kind in ("paper", "reproduced", "delta")]
+    grid = Grid([("", "use"), ("", "set"), *kinds], rows)
+    caption = f"Samples in each data set. A dash: the paper's number is not known here. {note}".strip()
+    files.write_text(stem.with_suffix(".md"), f"# tableA1\n\n{markdown(grid)}\n{caption}\n")
+    files.write_text(stem.with_suffix(".tex"), latex(grid, f"tableA1. {caption}"))

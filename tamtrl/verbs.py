@@ -1,0 +1,163 @@
+"""What each verb of the command line does with its arguments. Imports are inside: `tamtrl --help` must not load torch."""
+
+import argparse
+import sys
+import time
+
+
+def say(message: str) -> None:
+    """Progress goes to standard error, with the time, so that it survives in logs."""
+    print(f"{time.strftime('%H:%M:%S')} {message}", file=sys.stderr, flush=True)
+
+
+def prepare_toy(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import toy
+    from tamtrl.tasks.example import write_examples
+
+    shape = toy.Shape(args.hops, args.about, args.share, args.sharing)
+    examples = toy.generate(args.split, args.count, args.documents, args.seed, args.benchmark, shape)
+    say(f"{write_examples(args.output, examples)} examples in {args.output}")
+
+
+def prepare_multihop(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.closed_book import usable
+    from tamtrl.tasks import multihop, synthesis
+    from tamtrl.tasks.example import write_examples
+
+    questions = multihop.load(args.source, args.format, args.member)
+    kept = usable(args.closed_book) if args.closed_book else None
+    examples = synthesis.build(questions, args.documents, args.count, args.skip, args.seed, args.benchmark, kept)
+    say(f"{write_examples(args.output, examples)} examples in {args.output}")
+
+
+def prepare_qasper(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import qasper
+    from tamtrl.tasks.example import write_examples
+
+    say(f"{write_examples(args.output, qasper.load(args.source, args.benchmark, args.member))} examples in {args.output}")
+
+
+def prepare_longbench(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import longbench
+    from tamtrl.tasks.example import write_examples
+
+    count = write_examples(args.output, longbench.load(args.source, args.config, args.benchmark))
+    say(f"{count} examples in {args.output}")
+
+
+def token_counter(folder: str):
+    """How many tokens a model's own tokenizer makes of a text."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return lambda text: len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def prepare_niah(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import ruler
+    from tamtrl.tasks.example import write_examples
+
+    essay = ruler.running_text(args.essay) if args.essay else None
+    count = token_counter(args.tokenizer)
+    examples = ruler.niah(args.multikey, args.count, args.tokens, count, args.seed, args.benchmark, essay)
+    say(f"{write_examples(args.output, examples)} examples of at most {args.tokens} tokens in {args.output}")
+
+
+def prepare_ruler_qa(args: argparse.Namespace) -> None:
+    from tamtrl.tasks import multihop, ruler
+    from tamtrl.tasks.example import write_examples
+
+    questions, count = multihop.load(args.source), token_counter(args.tokenizer)
+    examples = ruler.qa(questions, args.count, args.tokens, count, args.seed, args.benchmark)
+    say(f"{write_examples(args.output, examples)} examples of at most {args.tokens} tokens in {args.output}")
+
+
+def closed_book_ask(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.closed_book import ask
+    from tamtrl.settings import ClosedBook
+    from tamtrl.tasks import multihop
+
+    questions = multihop.load(args.source, args.format, args.member)
+    settings = ClosedBook(args.candidates, args.samples, args.temperature, args.top_p, args.tokens)
+    ask(questions, settings, resources(args), args.model, args.seed, args.in_flight, args.output, say)
+
+
+def closed_book_filter(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.closed_book import filter_known
+    from tamtrl.tasks import multihop
+
+    questions = multihop.load(args.source, args.format, args.member)
+    filter_known(questions, dict(zip(args.models, args.answers, strict=True)), args.output, say)
+
+
+def fetch_file(args: argparse.Namespace) -> None:
+    from tamtrl.tasks.sources import fetch_file as run
+
+    run(args.urls, args.sha256, args.output, say)
+
+
+def fetch_model(args: argparse.Namespace) -> None:
+    from tamtrl.tasks.sources import fetch_model as run
+
+    run(args.repository, args.revision, args.files, args.output)
+
+
+def backbone(args: argparse.Namespace) -> None:
+    from tamtrl.training.backbone import make
+
+    make(args.recipe, args.output, args.texts, say)
+
+
+def train(args: argparse.Namespace) -> None:
+    from tamtrl.training.train import train as run
+
+    run(args.run, resources(args), args.output, args.scratch, say)
+
+
+def predict(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.predict import predict as run
+    from tamtrl.settings import EvaluationRun
+
+    run(EvaluationRun.load(args.run), resources(args), args.model, args.data, args.output, args.scratch, say)
+
+
+def score(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.score import score as run
+
+    run(args.predictions, args.benchmark, args.f1_rule, args.output, args.documents, args.seed)
+
+
+def show(args: argparse.Namespace) -> None:
+    from tamtrl.evaluation.show import show as run
+
+    print(run(args.predictions, args.document, args.sample))
+
+
+def table(args: argparse.Namespace) -> None:
+    from tamtrl.paper.tables import Layout, write
+
+    means = {name: parts.split(",") for name, _, parts in (mean.partition("=") for mean in args.means)}
+    layout = Layout(args.columns, means, args.average_over, args.metric, args.note)
+    write(args.table, args.paper, args.runs, layout, args.output)
+
+
+def table_samples(args: argparse.Namespace) -> None:
+    from tamtrl.paper.samples import write
+
+    write(args.paper, args.sets, args.note, args.output)
+
+
+def figure(args: argparse.Namespace) -> None:
+    from tamtrl.paper.figures import dynamics
+
+    dynamics(args.runs, args.title, args.output)
+
+
+def resources(args: argparse.Namespace):
+    """What was asked for, or all that this machine has."""
+    from tamtrl.machine import cores, gpus
+    from tamtrl.settings import Resources
+
+    device = args.device or ("gpu" if gpus() else "cpu")
+    devices = args.devices or (gpus() if device == "gpu" else 1)
+    return Resources(device, devices, args.nodes, args.cores or cores(), args.memory_gib)
