@@ -79,8 +79,8 @@ def _member(path: Path, member: str | None) -> Iterator[tuple[str, BinaryIO]]:
 
 def _text(stream: BinaryIO, where: str) -> Iterator[tuple[str, object]]:
     # Enough to tell the layout; archive members can't be rewound cheaply, so the start is put back in front.
-    start = stream.read(4096)
-    first = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    start = stream.read(4096).removeprefix(b"\xef\xbb\xbf")
+    first = start.lstrip()[:1]
     rest = _Joined(start, stream)
     if first == b"<":
         raise UserError(f"{where} is a web page, not data: an error, a licence or a quota notice was saved under its name.")
@@ -95,7 +95,8 @@ def _text(stream: BinaryIO, where: str) -> Iterator[tuple[str, object]]:
                 for key, record in ijson.kvitems(rest, "", use_float=True):
                     yield f"{where} entry {key}", record | {"id": key} if isinstance(record, dict) else record
         except ijson.JSONError as error:
-            raise UserError(f"{where} is not valid JSON ({error}); is the download complete?") from None
+            reason = " ".join(str(error).split())
+            raise UserError(f"{where} is not valid JSON ({reason}); is the download complete?") from None
     else:
         raise UserError(f"{where} is not valid JSON: it must begin with [ or {{.")
 
@@ -118,8 +119,11 @@ class _Joined:
         self._start, self._stream = start, stream
 
     def read(self, size: int = -1) -> bytes:
-        start, self._start = self._start, b""
-        return start or self._stream.read(size)
+        if not self._start:
+            return self._stream.read(size)
+        size = len(self._start) if size < 0 else size
+        start, self._start = self._start[:size], self._start[size:]
+        return start
 
     def lines(self) -> Iterator[bytes]:
         pending = b""

@@ -47,7 +47,8 @@ VARIANTS = {
 def _words() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Adjectives and nouns of the wonderwords package, RULER's source of names."""
     assets = resources.files("wonderwords") / "assets"
-    return tuple(tuple((assets / f"{name}list.txt").read_text().split()) for name in ("adjective", "noun"))
+    lists = [(assets / f"{name}list.txt").read_text().splitlines() for name in ("adjective", "noun")]
+    return tuple(tuple(word for line in lines if (word := line.strip())) for lines in lists)
 
 
 def draw(kind: str, rng: random.Random) -> str:

@@ -73,7 +73,7 @@ def _save(answer, partial: Path, start: int, say: Callable[[str], None]) -> None
     total = start + int(answer.headers.get("Content-Length", 0))
     done, spoken = start, time.monotonic()
     with partial.open("ab" if start else "wb") as stream:
-        for block in answer.iter_content(1 << 20):
+        for block in answer.iter_content(1 << 16):
             stream.write(block)
             done += len(block)
             if time.monotonic() - spoken > 10:

@@ -83,12 +83,13 @@ def test_scores_of_a_broken_prediction_file(tmp_path):
     assert not (tmp_path / "s.csv").exists()
 
 
-def test_prepare_hotpotqa_is_reproducible(tmp_path):
+def test_prepare_multihop_is_reproducible(tmp_path):
     source = tmp_path / "hotpot.json"
     source.write_text(json.dumps([hotpot_record(n) for n in range(12)]))
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for path in files:
-        done = tamtrl("prepare-hotpotqa", "--source", source, "--documents", 20, "--count", 5, "--seed", 3, "--output", path)
+        options = ["--benchmark", "made_up", "--documents", 20, "--count", 5, "--seed", 3]
+        done = tamtrl("prepare-multihop", "--source", source, *options, "--output", path)
         assert done.returncode == 0, done.stderr
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -96,6 +97,6 @@ def test_prepare_hotpotqa_is_reproducible(tmp_path):
 def test_fetch_without_network(tmp_path):
     arguments = ["--repository", "Qwen/Qwen3-0.6B", "--revision", "c" * 40, "--files", "*.json", "--output", tmp_path / "model"]
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    done = tamtrl("fetch", "--kind", "model", *arguments, env=offline, cwd=REPOSITORY)
+    done = tamtrl("fetch-model", *arguments, env=offline, cwd=REPOSITORY)
     refused(done, "Could not fetch Qwen/Qwen3-0.6B")
     assert not (tmp_path / "model").exists()

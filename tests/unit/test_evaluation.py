@@ -73,7 +73,7 @@ def read(engine, toy_tokenizer):
     run = EvaluationRun(0, reading, Evaluation(1, 1.0, 0.7, 4))
     reader = Reader(Prompts(toy_tokenizer, "brief"), reading)
     example = next(toy.generate("heldout", 1, 6, seed=0))
-    return asyncio.run(read_sample(run, engine, reader, example, reader.prepare(example), 0, 0))
+    return asyncio.run(read_sample(run, engine, reader, example, reader.prepare(example), "made_up", 0, 0))
 
 
 def test_a_failed_request_is_recorded_with_an_empty_answer(toy_tokenizer):
@@ -82,5 +82,5 @@ def test_a_failed_request_is_recorded_with_an_empty_answer(toy_tokenizer):
 
 
 def test_a_dead_engine_ends_the_job(toy_tokenizer):
-    with pytest.raises(UserError, match="engine died while reading document toy-heldout-0"):
+    with pytest.raises(UserError, match="engine died at request made_up-0-0-0"):
         read(FailingEngine(dead=True), toy_tokenizer)

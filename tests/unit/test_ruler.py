@@ -4,6 +4,8 @@ import json
 import re
 import statistics
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import hotpot_record
 
@@ -28,10 +30,11 @@ def test_the_asked_needle_is_there_once_and_is_the_relevant_span(number):
     for example in build(number):
         ((start, stop),) = example.relevant_spans
         asked = example.context[start:stop]
-        key = re.search(r"for (\S+) mentioned", example.question)[1]
+        key = re.search(r"for (.+) mentioned", example.question)[1]
         assert example.context.count(f"for {key} is:") == 1 and asked.count(key) == 1
         assert asked.endswith(f"{example.answers[0]}.") and example.context.count(example.answers[0]) == 1
         assert example.answer_mode == "conjunctive"
+        assert example.question.endswith("mentioned in the provided text?"), "no answer prefix after it"
 
 
 @pytest.mark.parametrize(("number", "needles"), [(1, {4}), (2, None), (3, None)])
@@ -44,6 +47,7 @@ def test_haystacks(number, needles):
             assert found == len(example.context.split("\n")) > 20
 
 
+@pytest.mark.trap(10)
 def test_every_sample_fits_and_uses_the_room():
     for limit in (800, 2000, 8000):
         lengths = [words(e.context) + words(e.question) + 128 for e in build(3, samples=5, limit=limit)]
@@ -61,6 +65,7 @@ def test_depths_are_spread():
     assert ruler.DEPTHS[:4] == [0, 3, 5, 8] and ruler.DEPTHS[-2:] == [97, 100]
 
 
+@pytest.mark.trap(7)
 def test_what_cannot_fit_ends_with_the_numbers():
     with pytest.raises(UserError, match=r"smallest document \(1 units\) takes \d+ tokens with 128 to generate, over 100"):
         build(3, limit=100)
@@ -68,6 +73,34 @@ def test_what_cannot_fit_ends_with_the_numbers():
         list(ruler.niah(1, 1, 1000, words, 0, "x"))
     with pytest.raises(UserError, match="no niah_multikey_4; there are 1, 2, 3"):
         build(4)
+
+
+@pytest.mark.trap(9)
+def test_words_and_sentences_need_no_download():
+    adjectives, nouns = ruler._words()
+    assert (len(adjectives), len(nouns)) == (912, 6782)
+    assert ruler.split_sentences("One  sentence. Another?\nA third! 3.5 is no end.") == [
+        "One sentence.", "Another?", "A third!", "3.5 is no end."
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["essay.txt", "essays.json", "essays.jsonl", "essays.parquet"])
+def test_running_text_of_every_kind(tmp_path, name):
+    path = tmp_path / name
+    if name == "essays.parquet":
+        pq.write_table(pa.table({"text": ["First essay.", "Second essay."], "title": ["a", "b"]}), path)
+    else:
+        rows = [{"text": "First essay."}, {"text": "Second essay."}]
+        texts = {
+            "essay.txt": "First essay.\nSecond essay.",
+            "essays.json": json.dumps({"text": "First essay.\nSecond essay."}),  # RULER's own file
+            "essays.jsonl": "\n".join(map(json.dumps, rows)),
+        }
+        path.write_text(texts[name])
+    assert ruler.running_text(path) == "First essay.\nSecond essay."
+    (tmp_path / "bad.json").write_text('[{"body": "x"}]')
+    with pytest.raises(UserError, match="has records without a `text`"):
+        ruler.running_text(tmp_path / "bad.json")
 
 
 def test_values():

@@ -73,6 +73,7 @@ OFFICIAL = [
 ]
 
 
+@pytest.mark.trap(12, 13)
 @pytest.mark.parametrize(("prediction", "gold", "em", "hotpotqa", "musique", "squad", "ruler"), OFFICIAL)
 def test_official_scorers(prediction, gold, em, hotpotqa, musique, squad, ruler):
     assert scoring.f1(prediction, [gold], "hotpotqa") == pytest.approx(hotpotqa)
@@ -84,6 +85,7 @@ def test_official_scorers(prediction, gold, em, hotpotqa, musique, squad, ruler)
     assert scoring.exact_match(prediction, [gold]) == (0 if nothing else em)
 
 
+@pytest.mark.trap(11, 12)
 @pytest.mark.parametrize(
     ("prediction", "answers", "mode", "expected", "literal"),
     [
@@ -101,10 +103,20 @@ def test_sub_em(prediction, answers, mode, expected, literal):
     assert scoring.sub_em(prediction, answers, mode, literal=True) == literal
 
 
+def test_the_papers_score_is_exact_match_or_sub_em():
+    two = ["University of Toronto", "UT"]
+    assert scoring.paper_score("the University of Toronto", two[:1], "alternatives") == 1
+    assert scoring.paper_score("at the University of Toronto", two[:1], "alternatives") == 0
+    assert scoring.paper_score("at the University of Toronto", two, "alternatives") == 1
+    assert scoring.paper_score("at the University of Toronto", two, "alternatives", literal=True) == 0.5
+
+
+@pytest.mark.trap(11)
 def test_ruler_all():
     assert scoring.ruler_all("1234567", ["1234567", "7654321"]) == 0.5
 
 
+@pytest.mark.trap(13)
 def test_maximum_over_answers():
     assert scoring.exact_match("UT", ["University of Toronto", "UT"]) == 1
     assert scoring.f1("University", ["UT", "University of Toronto"]) == pytest.approx(0.5)

@@ -1,7 +1,6 @@
-"""Data: the example file, HotpotQA's traps, the synthesis, the toy generator."""
+"""Data: the example file, the synthesis, the toy generator."""
 
 import hashlib
-import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -77,98 +76,6 @@ def test_other_parquet_files_are_refused(tmp_path):
         ExampleFile(path)[0]
 
 
-# -- HotpotQA ----------------------------------------------------------------------------------------------------------
-
-
-def write_json(path, records):
-    path.write_text(json.dumps(records))
-    return path
-
-
-def to_hub(record: dict) -> dict:
-    titles, sentences = zip(*record["context"], strict=True)
-    facts, numbers = zip(*record["supporting_facts"], strict=True)
-    return {
-        "id": record["_id"],
-        "question": record["question"],
-        "answer": record["answer"],
-        "context": {"title": list(titles), "sentences": list(sentences)},
-        "supporting_facts": {"title": list(facts), "sent_id": list(numbers)},
-    }
-
-
-def test_official_and_hub_layouts_agree(tmp_path):
-    records = [hotpot_record(n) for n in range(3)]
-    records[0]["context"][5][1].append(" A line\u2028separator and a next\u0085line.")
-    official = hotpotqa.load(write_json(tmp_path / "official.json", records))
-    folder = tmp_path / "hub" / "distractor"
-    folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist([to_hub(r) for r in records[:2]]), folder / "train-00000-of-00002.parquet")
-    pq.write_table(pa.Table.from_pylist([to_hub(records[2])]), folder / "train-00001-of-00002.parquet")
-    lines = tmp_path / "hub.jsonl"
-    lines.write_text("\n".join(json.dumps(to_hub(r), ensure_ascii=False) for r in records))
-    assert official == hotpotqa.load(tmp_path / "hub") == hotpotqa.load(lines)
-    assert official[0].paragraphs[0] == "Title 0-0\nSentence one of 0-0. It has value v00."
-    assert official[0].supporting == {0, 1}
-
-
-def test_fullwiki_is_refused():
-    record = hotpot_record(1)
-    record["context"] = record["context"][1:]
-    with pytest.raises(UserError, match=r"lacks its supporting paragraph 'Title 1-0'.*fullwiki.*distractor"):
-        hotpotqa.parse(record, "file.json item 0")
-
-
-def test_duplicate_titles_keep_both_paragraphs():
-    record = hotpot_record(1)
-    record["context"].append(["Title 1-0", ["Another page of the same name."]])
-    question = hotpotqa.parse(record, "x")
-    assert len(question.paragraphs) == 11 and question.supporting == {0, 1, 10}
-
-
-def test_html_entities_are_compared_as_they_stand():
-    record = hotpot_record(1, supporting_facts=[["Tom &amp; Jerry", 0], ["Title 1-1", 0]])
-    record["context"][0][0] = "Tom &amp; Jerry"
-    question = hotpotqa.parse(record, "x")
-    assert question.supporting == {0, 1} and question.paragraphs[0].startswith("Tom &amp; Jerry\n")
-
-
-def test_two_paragraphs_empty_sentences_and_stray_spaces():
-    record = hotpot_record(1, paragraphs=2, question=" What? ")
-    record["context"][0][1] = ["First.", "", " Third."]
-    question = hotpotqa.parse(record, "x")
-    assert question.paragraphs[0] == "Title 1-0\nFirst. Third." and question.text == "What?"
-
-
-def test_sentence_numbers_beyond_the_paragraph_do_no_harm():
-    assert hotpotqa.parse(hotpot_record(1, supporting_facts=[["Title 1-0", 99]]), "x").supporting == {0}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{not json", "not valid JSON"),
-        ('{"a": 1}', "must hold a JSON list"),
-        ("[]", "holds no HotpotQA question"),
-        ('[{"_id": "1", "question": "q"}]', "item 0 is not a labelled HotpotQA record"),
-        ('["text"]', "item 0 is not a labelled HotpotQA record"),
-    ],
-)
-def test_malformed_files(tmp_path, content, message):
-    path = tmp_path / "bad.json"
-    path.write_text(content)
-    with pytest.raises(UserError, match=message):
-        hotpotqa.load(path)
-
-
-def test_missing_file_and_repeated_id(tmp_path):
-    with pytest.raises(UserError, match=r"nowhere.json does not exist"):
-        hotpotqa.load(tmp_path / "nowhere.json")
-    path = write_json(tmp_path / "twice.json", [hotpot_record(1), hotpot_record(1)])
-    with pytest.raises(UserError, match="q1 appears twice"):
-        hotpotqa.load(path)
-
-
 # -- synthesis ---------------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +109,7 @@ def test_each_question_has_a_generator_of_its_own(questions):
     assert synthesis.synthesise(questions[0], corpus, 30, 6) != everything["q0"]
 
 
+@pytest.mark.trap(8)
 def test_own_paragraphs_beyond_the_number_are_dropped_but_never_supporting_ones(questions):
     corpus = synthesis.Corpus.of(questions)
     built = synthesis.synthesise(questions[0], corpus, 4, seed=0)
@@ -210,6 +118,7 @@ def test_own_paragraphs_beyond_the_number_are_dropped_but_never_supporting_ones(
         synthesis.synthesise(questions[0], corpus, 1, seed=0)
 
 
+@pytest.mark.trap(8)
 def test_too_few_distractors_or_questions(questions):
     with pytest.raises(UserError, match="needs 490 distractors but the corpus has only 190"):
         synthesis.synthesise(questions[0], synthesis.Corpus.of(questions), 500, seed=0)
@@ -221,6 +130,19 @@ def test_skipped_questions_are_not_shared(questions):
     first = {e.id for e in synthesis.build(questions, 20, 8, 0, seed=0)}
     second = {e.id for e in synthesis.build(questions, 20, 8, 8, seed=0)}
     assert len(first) == len(second) == 8 and not first & second
+
+
+def test_only_usable_questions_are_chosen(questions):
+    usable = {"q3", "q5", "q9"}
+    built = list(synthesis.build(questions, 20, 2, 1, seed=0, usable=usable))
+    assert len(built) == 2 and {e.id for e in built} < usable
+    with pytest.raises(UserError, match=r"asks for 4 questions .* only 3 that the closed-book filter kept"):
+        list(synthesis.build(questions, 20, 4, 0, seed=0, usable=usable))
+
+
+def test_own_paragraphs_only(questions):
+    built = synthesis.synthesise(questions[0], synthesis.Corpus.of(questions), None, seed=0)
+    assert built.context.count("Document ") == 10
 
 
 # -- toy ---------------------------------------------------------------------------------------------------------------
@@ -259,3 +181,33 @@ def test_same_seed_same_bytes(tmp_path):
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
     assert digest(0) == digest(0) != digest(1)
+
+
+@pytest.mark.parametrize(
+    ("documents", "shape"),
+    [
+        (8, toy.Shape(hops=1, about="things", share="relation", sharing=3)),
+        (8, toy.Shape(hops=1, about="people", share="relation")),
+        (4, toy.Shape(hops=1, share="subject")),
+        (6, toy.Shape(hops=2)),
+    ],
+)
+def test_toy_shapes(documents, shape):
+    for made in toy.generate("heldout", 50, documents, seed=1, stream="x", shape=shape):
+        facts = [line.split() for line in made.context.splitlines() if line.startswith("The ")]
+        asked = [made.context[a:b].splitlines()[-1].split() for a, b in made.relevant_spans]
+        others = [fact for fact in facts if fact not in asked]
+        assert len(facts) == documents and len(asked) == shape.hops and made.benchmark == "x"
+        if shape.about:
+            assert (made.answers[0] in toy.NAMES) == (shape.about == "people")
+        if shape.share == "relation":
+            assert sum(fact[1] == asked[0][1] for fact in others) == (shape.sharing or documents - 1)
+        if shape.share == "subject":
+            assert all(fact[3] == asked[0][3] for fact in others)
+
+
+def test_toy_shapes_that_cannot_be():
+    with pytest.raises(UserError, match=r"hops is 3; it must be one of \(1, 2\)"):
+        toy.Shape(hops=3)
+    with pytest.raises(UserError, match="asks for 7 paragraphs that share the asked subject; 4 fit"):
+        next(toy.generate("heldout", 1, 8, 0, shape=toy.Shape(hops=1, share="subject")))

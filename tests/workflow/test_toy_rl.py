@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,11 +169,15 @@ def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
     config = toy_config()
     evaluation = {"seed": 0, "reading": config["reading"], "evaluation": config["evaluation"] | {"samples": 2}}
     build(EvaluationRun, evaluation, "evaluation").save(run_folder / "evaluation.yaml")
-    output = run_folder / "predictions.jsonl.gz"
+    # two benchmarks, one engine
+    shutil.copy(run_folder / "validation.parquet", run_folder / "again.parquet")
+    output, kept = run_folder / "predictions" / "validation.jsonl.gz", run_folder / "kept"
     command = [sys.executable, "-m", "tamtrl.cli", "predict", str(run_folder / "evaluation.yaml"), "--device", "cpu"]
-    command += ["--model", str(run_folder / "out" / "model"), "--data", str(run_folder / "validation.parquet")]
-    subprocess.run([*command, "--output", str(output)], check=True)
+    command += ["--model", str(run_folder / "out" / "model"), "--output", str(output.parent), "--scratch", str(kept)]
+    command += ["--data", str(run_folder / "validation.parquet"), str(run_folder / "again.parquet")]
+    subprocess.run(command, check=True)
     whole = read_predictions(output)
+    assert len(read_predictions(output.with_name("again.jsonl.gz"))) == 16
     assert [(r["document"], r["sample"]) for r in whole] == [(d, s) for d in range(8) for s in range(2)]
     assert all(len(r["memories"]) == 3 and r["response"] and r["error"] is None for r in whole)
 
@@ -180,13 +185,19 @@ def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
     settings = dataclasses.asdict(EvaluationRun.load(run_folder / "evaluation.yaml"))
     del settings["evaluation"]["in_flight"]
     name = digest(settings, run_folder / "out" / "model", run_folder / "validation.parquet")
-    partial = output.with_name(f".partial.{name}.{output.name}")
-    stale = output.with_name(f".partial.0123456789ab.{output.name}")  # another model's
+    partial = kept / f"validation.{name}.jsonl"
+    assert partial.exists()
+    stale = kept / "validation.0123456789ab.jsonl"  # another model's
     stale.write_text(json.dumps(whole[0]))
     lines = [json.dumps(record) for record in whole]
     partial.write_text("\n".join([*lines[:6], lines[6], lines[8][: len(lines[8]) // 2]]))
     output.unlink()
-    done = subprocess.run([*command, "--output", str(output)], check=True, capture_output=True, text=True)
-    assert "Continuing: 3 of 8 documents are done." in done.stderr
-    assert read_predictions(output) == whole
-    assert not partial.exists() and not stale.exists()
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "Continuing validation: 3 of 8 documents are done." in done.stderr and "again" not in done.stderr
+    assert read_predictions(output) == whole and not stale.exists()
+
+    # all is kept: outputs that Snakemake deleted come back without an engine
+    output.unlink()
+    started = time.time()
+    subprocess.run(command, check=True)
+    assert read_predictions(output) == whole and time.time() - started < 15
