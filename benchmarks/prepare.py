@@ -1,8 +1,8 @@
 """Preparing the paper's data at full size: seconds and peak memory of each set.
 
-The public files are not needed: full-size stand-ins in their formats are written first (90,447 and 7,405 HotpotQA questions of ten
-paragraphs; LongBench's 200 rows a set at its mean lengths). The tokenizer should be Qwen3's own, since RULER's sets are fitted
-to it: a folder with tokenizer.json and tokenizer_config.json.
+The public files are not needed: full-size stand-ins in their formats are written first (90,447 and 7,405 HotpotQA questions of
+ten paragraphs; LongBench's 200 rows a set at its mean lengths). The tokenizer should be Qwen3's own, since RULER's sets are
+fitted to it: a folder with tokenizer.json and tokenizer_config.json.
 
     python benchmarks/prepare.py TOKENIZER
 """
@@ -29,7 +29,8 @@ def sentence(rng: random.Random, words: list[str], length: int) -> str:
 def write_hotpotqa(path: Path, count: int, rng: random.Random, words: list[str]) -> None:
     """Official layout; paragraphs shared between questions as in the real split."""
     pool = [
-        [f"Title {n}", [sentence(rng, words, SENTENCE_WORDS) for _ in range(PARAGRAPH_SENTENCES)]] for n in range(int(POOL * count))
+        [f"Title {n}", [sentence(rng, words, SENTENCE_WORDS) for _ in range(PARAGRAPH_SENTENCES)]]
+        for n in range(int(POOL * count))
     ]
     with path.open("w") as stream:
         for number in range(count):

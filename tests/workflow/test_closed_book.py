@@ -66,9 +66,11 @@ def test_known_questions_are_dropped_and_listed(checkout, knowing_model):  # noq
     arguments += ["hotpotqa_train=dev.json", "hotpotqa_dev=dev.json", "select={model: [sample]}"]
     arguments += ["pathvars={results: results/known, logs: logs/known, scratch: scratch/known}"]
     # 20 are asked; of those that are left, 6 are kept for training and 4 others for validation
-    arguments += ["closed_book={models: [knowing], candidates: 20, tokens: 16}"]
-    sets = {"train": {"count": 6, "skip": 0, "source": "hotpotqa_dev"}, "validation": {"count": 4, "skip": 6}}
-    arguments += [f"train_sets={json.dumps({name: spec | {'closed_book': True} for name, spec in sets.items()})}"]
+    arguments += ["closed_book={models: [knowing], candidates: 20, tokens: 16}", "datasets=config/filtered.yaml"]
+    datasets = yaml.safe_load((checkout / "config" / "datasets.yaml").read_text())
+    datasets["sample_training"] |= {"source": "hotpotqa_dev", "count": 6, "closed_book": True}
+    datasets["sample_validation"] |= {"count": 4, "skip": 6, "closed_book": True}
+    (checkout / "config" / "filtered.yaml").write_text(yaml.safe_dump(datasets))
     done = snakemake(checkout, "data", *arguments)
     assert done.returncode == 0, done.stderr[-5000:]
 
@@ -80,12 +82,14 @@ def test_known_questions_are_dropped_and_listed(checkout, knowing_model):  # noq
         expected = "kept" if number not in KNOWN else "boxed" if number % 2 else "contained"
         assert row["verdict"] == expected, row
         assert row["model"] == ("knowing" if number in KNOWN else "") and (f"v{number}1" in row["response"]) == (number in KNOWN)
-    train, validation = ({e.id for e in ExampleFile(folder / f"{name}.parquet")} for name in ("train", "validation"))
+    train, validation = (
+        {e.id for e in ExampleFile(folder / f"{name}.parquet")} for name in ("sample_training", "sample_validation")
+    )
     kept = {f"q{number}" for number in rows if number not in KNOWN}
     assert len(train) == 6 and len(validation) == 4 and not train & validation and train | validation <= kept
 
     # more than the filter left is an error with the numbers
-    sets["train"]["count"] = 20
-    arguments[-1] = f"train_sets={json.dumps({name: spec | {'closed_book': True} for name, spec in sets.items()})}"
+    datasets["sample_training"]["count"] = 20
+    (checkout / "config" / "filtered.yaml").write_text(yaml.safe_dump(datasets))
     done = snakemake(checkout, "data", *arguments)
     assert done.returncode != 0 and f"the source has only {len(kept)} that the closed-book filter kept" in done.stderr

@@ -65,7 +65,7 @@ def test_sample_ends_in_a_table_and_a_figure(sample):
     assert (folder / "figures" / "dynamics.png").stat().st_size > 10_000
     examples = list(ExampleFile(folder / "data" / "hotpotqa_sample.parquet"))
     assert all(e.context.count("Document ") == 10 and len(e.relevant_spans) == 2 for e in examples)
-    validation = ExampleFile(folder / "data" / "validation.parquet")
+    validation = ExampleFile(folder / "data" / "sample_validation.parquet")
     assert not {e.id for e in examples} & {e.id for e in validation}
 
 
@@ -118,6 +118,13 @@ def test_downloads_names_every_source(checkout):
     assert done.count("rule fetch_file") == 4 and done.count("rule fetch_model") == 4
 
 
+def test_training_on_another_set(checkout):
+    sets = "train_sets={train: musique_training, validation: 2wikimultihopqa_original}"
+    done = snakemake(checkout, "-n", "data", "--config", sets, "musique_train=README.md", check=True).stdout
+    assert "--format musique --source README.md" in done
+    assert "--format 2wikimultihopqa" in done and "--member dev.json" in done
+
+
 def test_paper_tables_need_no_training(checkout):
     snakemake(checkout, "--cores", "1", "paper_tables", check=True)
     assert "43.21" in (checkout / "results" / "published" / "table1.md").read_text()
@@ -138,7 +145,11 @@ def refused(done: subprocess.CompletedProcess, message: str) -> None:
         ("select={method: [tamtrll]}", "Unknown method 'tamtrll'; there are base, memagent, tamtrl."),
         ("select={variant: [nope]}", "Unknown variant 'nope'; there are"),
         ("select={model: [toy], method: [base], variant: [turn_group]}", "matches no row of config/runs.tsv"),
-        ("evaluate_on=[triviaqa]", "Unknown benchmark 'triviaqa'; there are hotpotqa"),
+        ("evaluate_on=[triviaqa]", "Unknown benchmark 'triviaqa'; there are hotpotqa_training"),
+        ("train_sets={train: hotpot}", "Unknown data set in train_sets: 'hotpot'; there are hotpotqa_training"),
+        ("means={toy_keys: [niah]}", "Unknown benchmark in means: 'niah'; there are"),
+        ("metric=accuracy", "configuration: metric: 'accuracy' is not one of"),
+        ("closed_book={models: [gpt]}", "Unknown model in closed_book: 'gpt'; there are"),
         ("trainning={steps: 3}", "configuration: Additional properties are not allowed ('trainning' was unexpected)"),
         (
             "training={stepz: 3}",

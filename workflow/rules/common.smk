@@ -46,7 +46,6 @@ def typed(node):
 SECTIONS = (
     "seeds",
     "reading",
-    "train_sets",
     "closed_book",
     "data_seed",
     "training",
@@ -65,9 +64,8 @@ OWN_FILES = {name: config[name] for name in SOURCES if name in config}
 check({key: value for key, value in config.items() if key not in OWN_FILES}, "config.yaml", "configuration")
 MODELS = yaml.safe_load(Path(config["models"]).read_text())
 check(MODELS, "models.yaml", config["models"])
-BENCHMARKS = yaml.safe_load(Path(config["benchmarks"]).read_text())
-check(BENCHMARKS, "benchmarks.yaml", config["benchmarks"])
-check(config["train_sets"], "benchmarks.yaml", "train_sets")
+DATASETS = yaml.safe_load(Path(config["datasets"]).read_text())
+check(DATASETS, "datasets.yaml", config["datasets"])
 
 
 def read_runs(path):
@@ -103,14 +101,13 @@ def select(table):
 ALL_RUNS = read_runs(config["runs"])
 RUNS = select(ALL_RUNS)
 MEANS = config["means"]
-known([part for parts in MEANS.values() for part in parts], list(BENCHMARKS), "benchmark in means:")
-known([*config["evaluate_on"], *config["average_over"]], [*BENCHMARKS, *MEANS], "benchmark")
+known([part for parts in MEANS.values() for part in parts], list(DATASETS), "benchmark in means:")
+known([*config["evaluate_on"], *config["average_over"]], [*DATASETS, *MEANS], "benchmark")
 EVALUATED = list(dict.fromkeys(part for column in config["evaluate_on"] for part in MEANS.get(column, [column])))
-known(config["train_sets"], ["train", "validation"], "data set in train_sets:")
+known(config["train_sets"].values(), list(DATASETS), "data set in train_sets:")
 known(config["closed_book"]["models"], list(MODELS), "model in closed_book:")
-DATASETS = config["train_sets"] | BENCHMARKS
-USED_SETS = [*config["train_sets"], *EVALUATED]
-STAND_INS = {name: BENCHMARKS[name]["stands_for"] for name in EVALUATED if "stands_for" in BENCHMARKS[name]}
+USED_SETS = [*config["train_sets"].values(), *EVALUATED]
+STAND_INS = {name: DATASETS[name]["stands_for"] for name in EVALUATED if "stands_for" in DATASETS[name]}
 # Under every table: what it was made at, and that generated sets are no benchmarks of the paper.
 NOTE = config["note"] + (
     f" Generated stand-ins: {', '.join(f'{name} for {paper}' for name, paper in STAND_INS.items())}."
@@ -128,7 +125,7 @@ wildcard_constraints:
     model=alternatives(MODELS),
     method=alternatives(ALL_RUNS["method"]),
     variant=alternatives(ALL_RUNS["variant"]),
-    benchmark=alternatives(BENCHMARKS),
+    benchmark=alternatives(DATASETS),
     source=alternatives(SOURCES),
     seed=r"\d+",
 

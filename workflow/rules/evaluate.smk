@@ -47,7 +47,7 @@ rule score:
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/score_{{benchmark}}.log",
     params:
-        f1_rule=lambda wc: BENCHMARKS[wc.benchmark].get("f1_rule", "hotpotqa"),
+        f1_rule=lambda wc: DATASETS[wc.benchmark].get("f1_rule", "hotpotqa"),
     shell:
         "tamtrl score {input} --benchmark {wildcards.benchmark} --f1-rule {params.f1_rule} --output {output.scores} "
         "--documents {output.documents} 2> {log}"

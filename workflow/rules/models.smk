@@ -40,7 +40,11 @@ rule backbone_recipe:
 rule make_backbone:
     input:
         recipe=rules.backbone_recipe.output,
-        texts=lambda wc: "<results>/data/train.parquet" if MODELS[wc.model]["made"]["tokenizer"] == "bpe" else [],
+        texts=lambda wc: (
+            f"<results>/data/{config['train_sets']['train']}.parquet"
+            if MODELS[wc.model]["made"]["tokenizer"] == "bpe"
+            else []
+        ),
     output:
         directory("<results>/models/{model}"),
     log:

@@ -55,7 +55,7 @@ rule list_sets:
         "<logs>/tables/tableA1.sets.log",
     localrule: True
     params:
-        uses=[{"train": "training", "validation": "validation"}.get(name, "evaluation") for name in USED_SETS],
+        uses=["training", "validation", *("evaluation" for _ in EVALUATED)],
         sets=USED_SETS,
     run:
         pd.DataFrame({"use": params.uses, "set": params.sets, "file": list(input)}).to_csv(output[0], index=False)

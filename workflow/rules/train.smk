@@ -1,6 +1,10 @@
 # A run is a row of runs.tsv: its resolved configuration, then one training job whatever the method.
 
 
+def train_set(use):
+    return f"<results>/data/{config['train_sets'][use]}.parquet"
+
+
 rule configure_run:
     output:
         f"{RUN}/run.yaml",
@@ -12,8 +16,8 @@ rule configure_run:
             run_row(wc),
             wc.seed,
             concrete(model_folder(wc.model)),
-            concrete("<results>/data/train.parquet"),
-            concrete("<results>/data/validation.parquet"),
+            concrete(train_set("train")),
+            concrete(train_set("validation")),
         ),
     run:
         Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
@@ -24,8 +28,8 @@ rule configure_run:
 rule train_rl:
     input:
         run=rules.configure_run.output,
-        train="<results>/data/train.parquet",
-        validation="<results>/data/validation.parquet",
+        train=train_set("train"),
+        validation=train_set("validation"),
         model=lambda wc: model_folder(wc.model),
     output:
         model=directory(f"{RUN}/model"),
