@@ -7,11 +7,18 @@ min_version("9.27")
 configfile: "config/config.yaml"
 
 
+# A configuration may extend another one; its own values are laid over it again by Snakemake.
+if "extends" in config:
+
+    configfile: config["extends"]
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/closed_book.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/distil.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/paper.smk"
 

@@ -38,7 +38,7 @@ def measure(name: str, command: list[str], credit: str, folder: Path) -> pd.Seri
     attempt = folder / "0000.jsonl"
     code = processes.supervise(
         [sys.executable, *command, str(run_file), str(folder / "checkpoints"), json.dumps(vars(RESOURCES))],
-        launch.environment(Run.load(run_file), RESOURCES, attempt),
+        launch.environment(Run.load(run_file).model_path, RESOURCES, attempt),
         folder / "train.log",
         folder / "processes.json",
         lambda: attempt.stat().st_mtime if attempt.exists() else 0.0,

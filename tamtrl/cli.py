@@ -113,6 +113,30 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--scratch", type=Path, required=True, help="checkpoints and logs, kept between attempts")
     add_resources(sub)
 
+    sub = verb("generate", verbs.generate, "Sample trajectories over training questions, one shard of them.")
+    sub.add_argument("run", type=Path, help="the generation's complete configuration")
+    sub.add_argument("--model", required=True)
+    sub.add_argument("--data", type=Path, required=True)
+    sub.add_argument("--shard", type=int, default=0, help="which of --shards")
+    sub.add_argument("--shards", type=int, default=1)
+    add_resources(sub)
+
+    sub = verb("keep-correct", verbs.keep_correct, "Keep the trajectories that the verifier accepts.")
+    sub.add_argument("shards", type=Path, nargs="+")
+    sub.add_argument("--name", required=True, help="what the model that made them is called")
+    sub.add_argument("--model", required=True, help="its folder, for the tokenizer")
+    sub.add_argument("--data", type=Path, required=True)
+    sub.add_argument("--report", type=Path, required=True, help="JSON: what became of all trajectories and questions")
+
+    sub = verb("teacher-probabilities", verbs.teacher_probabilities, "Compute a teacher's likeliest tokens on trajectories.")
+    sub.add_argument("run", type=Path, help="the distillation run's complete configuration")
+    add_resources(sub)
+
+    sub = verb("distil", verbs.distil, "Train one run on trajectories; started again, it continues.")
+    sub.add_argument("run", type=Path, help="the run's complete configuration")
+    sub.add_argument("--scratch", type=Path, required=True, help="checkpoints and logs, kept between attempts")
+    add_resources(sub)
+
     sub = verb("predict", verbs.predict, "Read every document of some benchmarks and store memories and answers.")
     sub.add_argument("run", type=Path, help="the evaluation's complete configuration")
     sub.add_argument("--model", required=True)

@@ -64,7 +64,7 @@ def write_card(path: Path, run_file: Path, started: float) -> None:
             "cores": psutil.cpu_count(),
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         },
-        "data": {key: sha256(run[key]) for key in ("train_data", "validation_data")},
+        "data": {key: sha256(run[key]) for key in ("train_data", "validation_data", "trajectories") if key in run},
         # Of this attempt; the seconds of every step are in metrics.csv.
         "seconds": round(time.time() - started, 1),
     }

@@ -78,6 +78,38 @@ class ClosedBook:
 
 
 @dataclass(frozen=True)
+class Distillation:
+    """Trajectories and training of SFT, STaR and Vanilla-KD."""
+
+    teacher: str  # name in config/models.yaml, or self: the backbone, then what it became
+    rounds: int  # of sampling and training; each starts from the backbone
+    samples: int  # trajectories of each question
+    shards: int  # jobs that sample them
+    thinking: bool  # the teacher thinks before each answer; its thoughts are not learned
+    thinking_tokens: int
+    temperature: float
+    top_p: float
+    in_flight: int  # questions read at once
+    batch: int  # samples (turns) a step
+    epochs: int
+    lr: float
+    warmup_steps: int
+    betas: list[float]
+    weight_decay: float
+    grad_clip: float
+    kl_temperature: float
+    kl_top_k: int  # 0: the whole vocabulary
+    precompute: bool  # the teacher's kl_top_k likeliest tokens are computed before, not in the training job
+    micro_batch_tokens: int
+    save_every: int  # steps between checkpoints; 0: after each epoch
+    stall_minutes: float
+
+    def __post_init__(self) -> None:
+        if self.precompute and not self.kl_top_k:
+            raise UserError("distillation.precompute needs distillation.kl_top_k: whole vocabularies are too much for a disk.")
+
+
+@dataclass(frozen=True)
 class Resources:
     """Where a run happens. Not part of a run's identity: more cores don't make another result."""
 
@@ -117,6 +149,45 @@ class Run(_Stored):
     reading: Reading
     credit: CreditSettings
     training: Training
+
+
+LOSSES = ("sft", "kd")
+
+
+@dataclass(frozen=True)
+class DistillationRun(_Stored):
+    """run.yaml of a distillation run: everything `tamtrl distil` needs."""
+
+    model: str
+    method: str
+    variant: str
+    seed: int
+    model_path: str
+    train_data: str
+    loss: str  # sft: the sampled tokens; kd: the teacher's distributions
+    trajectories: str
+    teacher_path: str
+    teacher_probabilities: str  # read with distillation.precompute
+    reading: Reading
+    distillation: Distillation
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise UserError(f"The loss is {self.loss!r}; it must be one of {', '.join(LOSSES)}.")
+
+
+@dataclass(frozen=True)
+class GenerationRun(_Stored):
+    """Everything `tamtrl generate` needs."""
+
+    seed: int
+    reading: Reading
+    samples: int
+    temperature: float
+    top_p: float
+    thinking: bool
+    thinking_tokens: int
+    in_flight: int
 
 
 @dataclass(frozen=True)

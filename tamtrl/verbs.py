@@ -114,6 +114,33 @@ def train(args: argparse.Namespace) -> None:
     run(args.run, resources(args), args.output, args.scratch, say)
 
 
+def generate(args: argparse.Namespace) -> None:
+    from tamtrl.distillation.trajectories import generate as run
+    from tamtrl.settings import GenerationRun
+
+    shard = (args.shard, args.shards)
+    run(GenerationRun.load(args.run), resources(args), args.model, args.data, shard, args.output, say)
+
+
+def keep_correct(args: argparse.Namespace) -> None:
+    from tamtrl.distillation.trajectories import keep_correct as run
+
+    run(args.name, args.model, args.data, args.shards, args.output, args.report, say)
+
+
+def teacher_probabilities(args: argparse.Namespace) -> None:
+    from tamtrl.distillation.teacher import precompute
+    from tamtrl.settings import DistillationRun
+
+    precompute(DistillationRun.load(args.run), resources(args), args.output, say)
+
+
+def distil(args: argparse.Namespace) -> None:
+    from tamtrl.distillation.distil import distil as run
+
+    run(args.run, resources(args), args.output, args.scratch, say)
+
+
 def predict(args: argparse.Namespace) -> None:
     from tamtrl.evaluation.predict import predict as run
     from tamtrl.settings import EvaluationRun

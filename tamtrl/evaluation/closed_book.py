@@ -41,7 +41,7 @@ def ask(
     asked = chosen_order(questions, seed)[: settings.candidates]
     texts = [[question.id, question.text] for question in asked]
     kept = output.with_name(f".{output.name}.{digest([vars(settings), seed, texts], model)}.jsonl")
-    one = Work(output.name, len(asked), settings.samples, kept, output)
+    one = Work(output.name, range(len(asked)), settings.samples, kept, output)
     if len(one.finished) < one.documents:
         asyncio.run(_ask(asked, settings, resources, model, seed, in_flight, one, say))
     one.pack()

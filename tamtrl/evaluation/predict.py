@@ -48,7 +48,7 @@ def predict(
             if stale != kept:
                 stale.unlink()
         result = output / f"{path.stem}.jsonl.gz"
-        works.append(Work(path.stem, len(examples[path.stem]), run.evaluation.samples, kept, result))
+        works.append(Work(path.stem, range(len(examples[path.stem])), run.evaluation.samples, kept, result))
     unfinished = [one for one in works if len(one.finished) < one.documents]
     if unfinished:
         asyncio.run(_predict(run, resources, model, examples, unfinished, say))

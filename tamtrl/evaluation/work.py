@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,17 +15,21 @@ from tamtrl.errors import UserError
 
 @dataclass(frozen=True)
 class Work:
-    """``documents`` documents of ``samples`` records each. ``kept`` is the growing file, ``output`` the complete one.
+    """``samples`` records of each document in ``indices``. ``kept`` is the growing file, ``output`` the complete one.
 
     Records have ``document`` and ``sample``. ``kept`` should be named by all that the records depend on: what another model or
     setting left is then not continued.
     """
 
     name: str
-    documents: int
+    indices: Sequence[int]
     samples: int
     kept: Path
     output: Path
+
+    @property
+    def documents(self) -> int:
+        return len(self.indices)
 
     @cached_property
     def finished(self) -> dict[int, list[dict]]:
@@ -84,6 +88,6 @@ async def run(works: list[Work], read: Read, in_flight: int, say: Callable[[str]
                 stream = stack.enter_context(work.kept.open("a"))
                 # A kill may have cut the last line off: end it, or the next record would be lost with it.
                 stream.write("\n" if work.kept.stat().st_size else "")
-                for index in range(work.documents):
+                for index in work.indices:
                     if index not in work.finished:
                         group.create_task(one(work, index, stream))

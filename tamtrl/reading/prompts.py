@@ -66,6 +66,7 @@ class Prompts:
         self.answer = self._template(STYLES[style]["answer"])
         self.empty_memory = self.encode(STYLES[style]["empty_memory"])
         self.separator = self.encode("\n\n")
+        self._no_thought = self._empty_thought()
 
     def encode(self, text: str) -> list[int]:
         """Ids of a user's text: control tokens spelled out in it stay plain text."""
@@ -77,10 +78,28 @@ class Prompts:
         )
         return encoded["input_ids"], encoded["offset_mapping"]
 
-    def _template(self, text: str) -> Template:
-        rendered = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True, enable_thinking=False
+    def with_thinking(self, prompt_ids: list[int]) -> list[int]:
+        """The same prompt with thinking on: without the empty thought that switches it off."""
+        if not self._no_thought:
+            raise UserError("The model's chat template has no switch for thinking; set distillation.thinking to false.")
+        return prompt_ids[: -len(self._no_thought)]
+
+    @property
+    def end_of_thinking(self) -> int:
+        return self.tokenizer.convert_tokens_to_ids("</think>")
+
+    def _empty_thought(self) -> list[int]:
+        """What the template adds to a prompt to switch thinking off; nothing where it knows no such switch."""
+        off, on = self._rendered("x", False), self._rendered("x", True)
+        return self.tokenizer(off.removeprefix(on), add_special_tokens=False)["input_ids"] if off.startswith(on) else []
+
+    def _rendered(self, text: str, thinking: bool) -> str:
+        return self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True, enable_thinking=thinking
         )
+
+    def _template(self, text: str) -> Template:
+        rendered = self._rendered(text, False)
         pieces: list[tuple[int, ...] | str] = []
         # re.split with one group alternates literal text and slot names.
         for position, part in enumerate(_SLOT.split(rendered)):

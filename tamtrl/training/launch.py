@@ -43,7 +43,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path) -> dict:
             "seed": run.seed,
         },
         "actor_rollout_ref": {
-            "model": {"path": _model_path(run.model_path)},
+            "model": {"path": model_path(run.model_path)},
             "actor": {
                 "ppo_mini_batch_size": max(1, training.rollout_batch // training.optimizer_steps),
                 "ppo_max_token_len_per_gpu": training.micro_batch_tokens,
@@ -99,7 +99,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path) -> dict:
     }
 
 
-def _model_path(path: str) -> str:
+def model_path(path: str) -> str:
     """Folders become absolute (Ray workers start elsewhere); a hub id stays as it is."""
     return str(Path(path).absolute()) if Path(path).exists() else path
 
@@ -120,7 +120,7 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path):
     return config
 
 
-def environment(run: Run, resources: Resources, attempt_log: Path) -> dict[str, str]:
+def environment(model_path: str, resources: Resources, attempt_log: Path) -> dict[str, str]:
     """Variables of the training process and of every process it starts."""
     variables = {
         "VERL_FILE_LOGGER_PATH": str(attempt_log.absolute()),
@@ -131,7 +131,7 @@ def environment(run: Run, resources: Resources, attempt_log: Path) -> dict[str, 
         "WANDB_MODE": "disabled",
         "PYTHONUNBUFFERED": "1",
     }
-    if Path(run.model_path).exists():
+    if Path(model_path).exists():
         variables["HF_HUB_OFFLINE"] = "1"  # compute nodes often have no network, and a query that hangs costs minutes
     if resources.device == "cpu":
         from tamtrl.training import cpu

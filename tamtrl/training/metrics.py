@@ -70,24 +70,27 @@ def read_steps(paths: Iterable[Path]) -> dict[int, dict]:
     return steps
 
 
-def _rename(values: dict) -> dict:
-    row = {ours: values[theirs] for ours, theirs in COLUMNS.items() if theirs in values}
+def _rename(values: dict, columns: dict[str, str], prefixes: tuple[str, ...]) -> dict:
+    row = {ours: values[theirs] for ours, theirs in columns.items() if theirs in values}
     validation = [v for k, v in values.items() if k.startswith("val-core/") and "/acc/mean@" in k]
     if validation:
         row["validation_outcome"] = sum(validation) / len(validation)
     for key, value in values.items():
-        if key.startswith(PREFIXES):
+        if key.startswith(prefixes):
             row[key.replace("timing_s/", "seconds_").removeprefix("tamtrl/")] = value
     return row
 
 
-def write_table(paths: Iterable[Path], destination: Path) -> int:
-    """metrics.csv of a run, one row a step (step 0: validation before training). Returns the last step."""
+def write_table(
+    paths: Iterable[Path], destination: Path, columns: dict[str, str] = COLUMNS, prefixes: tuple[str, ...] = PREFIXES
+) -> int:
+    """metrics.csv of a run, one row a step (step 0: validation before training): ``columns`` (our name, verl's), then what verl
+    names with one of ``prefixes``. Returns the last step."""
     steps = read_steps(paths)
-    rows = [{"step": step} | _rename(steps[step]) for step in sorted(steps)]
-    extra = sorted({key for row in rows for key in row} - {"step", *COLUMNS})
+    rows = [{"step": step} | _rename(steps[step], columns, prefixes) for step in sorted(steps)]
+    extra = sorted({key for row in rows for key in row} - {"step", *columns})
     with files.whole(destination) as temporary, temporary.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, ["step", *COLUMNS, *extra])
+        writer = csv.DictWriter(stream, ["step", *columns, *extra])
         writer.writeheader()
         writer.writerows(rows)
     return max(steps, default=0)

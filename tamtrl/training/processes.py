@@ -25,7 +25,9 @@ from tamtrl import files
 MARK = "TAMTRL_PROCESS_GROUP"
 REGISTER_SECONDS = 5
 SHARED_MEMORY = Path("/dev/shm")
-_CAUSE = re.compile(r"^(?:\x1b\[[0-9;]*m)?(?:\([^)]*\) ?)?(?:\x1b\[[0-9;]*m)?\s*([\w.]*(?:Error|Exception|Killed)\b.*)")
+_CAUSE = re.compile(
+    r"^(?:\x1b\[[0-9;]*m)?(?:\([^)]*\) ?|\[rank\d+\]: ?)?(?:\x1b\[[0-9;]*m)?\s*([\w.]*(?:Error|Exception|Killed)\b.*)"
+)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -88,10 +90,11 @@ def remove_segments(paths: set[str]) -> list[str]:
 
 
 def cause(log: Path, begin: int = 0) -> str:
-    """The last line of a log, from byte ``begin`` on, that names an exception: for the one sentence a user sees."""
+    """The last line of a log, from byte ``begin`` on, that names an exception: for the one sentence a user sees. torchrun's own,
+    which says that a rank failed, comes after the one that says why."""
     found = "no exception in the log"
     for line in log.read_bytes()[begin:].decode(errors="replace").splitlines():
-        if match := _CAUSE.match(line):
+        if (match := _CAUSE.match(line)) and "ChildFailedError" not in line:
             found = match[1].strip()
     return found[:500]
 

@@ -20,7 +20,8 @@ from tamtrl.credit.base import Turns
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources, Run, build
 from tamtrl.training import launch, metrics, processes
-from tamtrl.training.train import identity, last_checkpoint
+from tamtrl.training.job import Job
+from tamtrl.training.train import identity
 
 GPU = Resources("gpu", 8, 1, 64, 256)
 CPU = Resources("cpu", 1, 1, 2, 10)
@@ -91,7 +92,7 @@ def test_rows_must_fit_a_micro_batch():
 
 
 def test_no_cpu_adaptation_reaches_a_gpu_run():
-    variables = launch.environment(paper_run(), GPU, Path("log.jsonl"))
+    variables = launch.environment(paper_run().model_path, GPU, Path("log.jsonl"))
     assert not any("tamtrl.training.cpu" in value for value in variables.values()) and "VERL_PLATFORM" not in variables
     code = "import sys, tamtrl.training.launch, tamtrl.training.train; print('tamtrl.training.cpu.platform' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
@@ -183,19 +184,20 @@ def test_attempts_are_merged_and_a_cut_line_is_passed_over(tmp_path):
 
 @pytest.mark.parametrize("tracked", ["6", "", "nonsense", "2", None])
 def test_half_written_checkpoints_are_not_resumed(tmp_path, tracked):
-    assert last_checkpoint(tmp_path / "none") == 0
+    job = Job(tmp_path, 6, [], dict, "actor/huggingface", "data.pt", 1, lambda step, values: None)
+    assert job.last_checkpoint() == 0
     for step, parts in {2: ["data"], 4: ["data", "model"], 6: ["model"]}.items():  # pruned, complete, cut off
-        folder = tmp_path / f"global_step_{step}"
+        folder = job.checkpoints / f"global_step_{step}"
         (folder / "actor" / "huggingface").mkdir(parents=True)
         if "data" in parts:
             (folder / "data.pt").touch()
         if "model" in parts:
             (folder / "actor" / "huggingface" / "config.json").touch()
-    tracker = tmp_path / "latest_checkpointed_iteration.txt"
+    tracker = job.checkpoints / "latest_checkpointed_iteration.txt"
     if tracked is not None:
         tracker.write_text(tracked)
-    assert last_checkpoint(tmp_path) == 4 and tracker.read_text() == "4"
-    assert [folder.name for folder in tmp_path.glob("global_step_*")] == ["global_step_4"]
+    assert job.last_checkpoint() == 4 and tracker.read_text() == "4"
+    assert [folder.name for folder in job.checkpoints.glob("global_step_*")] == ["global_step_4"]
 
 
 ORPHAN = """
@@ -275,6 +277,8 @@ def test_cause_is_the_last_exception(tmp_path):
     log.write_text("Traceback\nValueError: first\n\x1b[36m(Worker pid=1)\x1b[0m RuntimeError: the real one\nbye\n")
     assert processes.cause(log) == "RuntimeError: the real one"
     assert processes.cause(log, begin=log.read_text().index("bye")) == "no exception in the log"  # an earlier attempt's
+    log.write_text("[rank0]: RuntimeError: why\nelastic.multiprocessing.errors.ChildFailedError: \n====\n")
+    assert processes.cause(log) == "RuntimeError: why"  # and not torchrun's
     log.write_text("nothing")
     assert processes.cause(log) == "no exception in the log"
 

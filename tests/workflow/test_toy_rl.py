@@ -24,7 +24,8 @@ from tamtrl.settings import EvaluationRun, Run, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 from tamtrl.training import processes
-from tamtrl.training.train import TRACKER, identity
+from tamtrl.training.job import TRACKER
+from tamtrl.training.train import identity
 
 STEPS = 3
 

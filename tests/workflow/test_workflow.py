@@ -142,7 +142,7 @@ def refused(done: subprocess.CompletedProcess, message: str) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("select={method: [tamtrll]}", "Unknown method 'tamtrll'; there are base, memagent, tamtrl."),
+        ("select={method: [tamtrll]}", "Unknown method 'tamtrll'; there are base, memagent, sft, star, tamtrl, vanilla_kd."),
         ("select={variant: [nope]}", "Unknown variant 'nope'; there are"),
         ("select={model: [toy], method: [base], variant: [turn_group]}", "matches no row of config/runs.tsv"),
         ("evaluate_on=[triviaqa]", "Unknown benchmark 'triviaqa'; there are hotpotqa_training"),
@@ -168,11 +168,14 @@ def test_bad_configuration(checkout, config, message):
 def test_bad_run_table(checkout):
     table = (checkout / "config" / "runs.tsv").read_text()
     for line, message in {
-        "toy\tmine\tmain\tmagic\t\ttable1": "Unknown credit method in {path}: 'magic'; there are outcome, teacher.",
-        "toy\tmine\tmain\tteacher\tcredit.minmx=off\ttable1": "overrides 'credit.minmx', which does not exist",
-        "toy\tmine\tmain\tteacher\ttraining.steps=-\ttable1": "training: steps must be int, not '-'",
-        "huge\tmine\tmain\tteacher\t\ttable1": "Unknown model in {path}: 'huge'",
-        "toy\tbase\tmain\t\t\ttable1": "toy base main stands there twice",
+        "toy\tmine\tmain\trl\tmagic\t\ttable1": "Unknown credit method in {path}: 'magic'; there are outcome, teacher.",
+        "toy\tmine\tmain\trl\tteacher\tcredit.minmx=off\ttable1": "overrides 'credit.minmx', which does not exist",
+        "toy\tmine\tmain\trl\tteacher\ttraining.steps=-\ttable1": "training: steps must be int, not '-'",
+        "huge\tmine\tmain\trl\tteacher\t\ttable1": "Unknown model in {path}: 'huge'",
+        "toy\tbase\tmain\tnone\t\t\ttable1": "toy base main stands there twice",
+        "toy\tmine\tmain\tsft\tteacher\t\ttable1": "bad.tsv line 11: credit: '' was expected",
+        "toy\tmine\tmain\tsft\t\tdistillation.teacher=huge\ttable1": "Unknown teacher in {path}: 'huge'; there are self",
+        "toy\tmine\tmain\tkd\t\tdistillation.precompute=true\ttable1": "distillation.precompute needs distillation.kl_top_k",
     }.items():
         path = checkout / "config" / "bad.tsv"
         path.write_text(table + line + "\n")
@@ -184,7 +187,7 @@ def test_a_credit_method_is_a_file_and_a_row(checkout):
     method = "from tamtrl.credit.outcome import NEEDS, advantages, rewards\n"
     (checkout / "tamtrl" / "credit" / "mymethod.py").write_text(method)
     runs = checkout / "config" / "mine.tsv"
-    runs.write_text((checkout / "config" / "runs.tsv").read_text() + "toy\tmymethod\tmain\tmymethod\t\ttable1,dynamics\n")
+    runs.write_text((checkout / "config" / "runs.tsv").read_text() + "toy\tmymethod\tmain\trl\tmymethod\t\ttable1,dynamics\n")
     done = snakemake(checkout, "--profile", "toy", "-n", "--config", "runs=config/mine.tsv", check=True)
     assert "results/toy/runs/toy/mymethod/main/seed0/scores/toy_multihop.csv" in done.stdout
 

@@ -13,7 +13,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(Path(workflow.basedir)))
 from tamtrl import credit
 from tamtrl.errors import UserError
-from tamtrl.settings import EvaluationRun, Run, build
+from tamtrl.settings import DistillationRun, EvaluationRun, Run, build
 
 
 def check(document, schema, where):
@@ -49,6 +49,7 @@ SECTIONS = (
     "closed_book",
     "data_seed",
     "training",
+    "distillation",
     "credit",
     "evaluation",
     "resources",
@@ -92,7 +93,8 @@ def select(table):
         cells = table[column].map(as_list)
         known(as_list(values), sorted({value for cell in cells for value in cell}), column)
         keep &= cells.map(lambda cell: bool(set(cell) & set(as_list(values))))
-    table = table[keep]
+    known(config["leave_out"], sorted(set(table["method"])), "method in leave_out:")
+    table = table[keep & ~table["method"].isin(config["leave_out"])]
     if table.empty:
         raise WorkflowError(f"`select` ({config['select']}) matches no row of {config['runs']}.")
     return table.reset_index(drop=True)
@@ -138,7 +140,12 @@ def concrete(path):
 
 
 RUN = "<results>/runs/{model}/{method}/{variant}/seed{seed}"
-TRAINED = RUNS[RUNS["credit"] != ""]
+TRAINED = RUNS[RUNS["training"] != "none"]
+
+
+def methods(*trainings):
+    """A wildcard constraint: the methods that are trained so."""
+    return alternatives(ALL_RUNS.loc[ALL_RUNS["training"].isin(trainings), "method"])
 
 
 def scratch(wildcards):
@@ -155,7 +162,9 @@ def run_row(wildcards):
 
 def resolved(row):
     """The configuration with the row's overrides (`section.key=value`, separated by spaces) laid over it."""
-    sections = deepcopy({name: config[name] for name in ("reading", "training", "credit", "evaluation")})
+    sections = deepcopy(
+        {name: config[name] for name in ("reading", "training", "distillation", "credit", "evaluation")}
+    )
     for override in row["overrides"].split():
         key, _, value = override.partition("=")
         section, _, name = key.partition(".")
@@ -198,10 +207,33 @@ def validated(kind, mapping, row):
     return mapping
 
 
+def distillation_run(row, seed, **files):
+    """run.yaml of a run on trajectories. ``files``: its paths."""
+    sections = resolved(row)
+    run = {
+        "model": row["model"],
+        "method": row["method"],
+        "variant": row["variant"],
+        "seed": int(seed),
+        "loss": row["training"],
+        "reading": sections["reading"],
+        "distillation": sections["distillation"],
+    }
+    return validated(DistillationRun, run | files, row)
+
+
 for _, row in RUNS.iterrows():
     evaluation_run(row, 0)
-    if row["credit"]:
+    if row["training"] == "rl":
         training_run(row, 0, "", "", "")
+    elif row["training"] in ("sft", "kd"):
+        names = ("model_path", "train_data", "trajectories", "teacher_path", "teacher_probabilities")
+        settings = distillation_run(row, 0, **dict.fromkeys(names, ""))["distillation"]
+        known([settings["teacher"]], ["self", *MODELS], f"teacher in {config['runs']}:")
+        if settings["rounds"] > 1 and settings["teacher"] != "self":
+            raise WorkflowError(
+                f"{config['runs']}: {row['method']} {row['variant']} has rounds but its teacher is not self."
+            )
 
 
 def cases(rows, benchmarks=(None,)):

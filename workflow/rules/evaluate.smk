@@ -14,11 +14,11 @@ rule configure_evaluation:
 
 
 # Every document of every benchmark read chunk by chunk by one engine; memories and answers are stored. Finished documents stay in
-# scratch, so that a benchmark added later costs only itself. A run without credit is the untrained backbone.
+# scratch, so that a benchmark added later costs only itself. A run without training is the untrained backbone.
 rule predict:
     input:
         run=rules.configure_evaluation.output,
-        model=lambda wc: f"{RUN}/model".format(**wc) if run_row(wc)["credit"] else model_folder(wc.model),
+        model=lambda wc: f"{RUN}/model".format(**wc) if run_row(wc)["training"] != "none" else model_folder(wc.model),
         data=collect("<results>/data/{benchmark}.parquet", benchmark=EVALUATED),
     output:
         collect(f"{RUN}/predictions/{{benchmark}}.jsonl.gz", benchmark=EVALUATED, allow_missing=True),

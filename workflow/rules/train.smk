@@ -10,6 +10,8 @@ rule configure_run:
         f"{RUN}/run.yaml",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/configure.log",
+    wildcard_constraints:
+        method=methods("rl"),
     localrule: True
     params:
         run=lambda wc: training_run(
@@ -37,6 +39,8 @@ rule train_rl:
         card=f"{RUN}/card.json",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/train.log",
+    wildcard_constraints:
+        method=methods("rl"),
     threads: resource("train", "cores")
     resources:
         mem_mb=int(1024 * resource("train", "memory_gib")),

@@ -1,0 +1,107 @@
+"""SFT on packed rows against the same samples padded to the longest of their micro-batch: tokens a second, as a ratio.
+
+Samples are the turns of trajectories of mixed length (documents of 2 to 24 paragraphs), trained by verl's SFT trainer on one
+rank.
+
+    python benchmarks/packing.py
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from common import REPOSITORY, RESOURCES, toy_config
+
+from tamtrl.settings import DistillationRun, build
+
+STEPS, BATCH = 8, 64
+
+
+def prepare(folder: Path) -> Path:
+    """Trajectories that need no engine: each memory repeats part of its document, so that lengths differ as documents do."""
+    from transformers import AutoTokenizer
+
+    from tamtrl.distillation.trajectories import SCHEMA
+    from tamtrl.reading.prompts import Prompts
+    from tamtrl.tasks import toy
+    from tamtrl.tasks.example import ExampleFile, write_examples
+
+    config, model = toy_config(), REPOSITORY / "models" / "toy"
+    lengths = (2, 4, 8, 16, 24)
+    examples = [e for n in lengths for e in toy.generate("train", 40, n, seed=0, stream=f"toy_{n}")]
+    write_examples(folder / "train.parquet", examples)
+    prompts = Prompts(AutoTokenizer.from_pretrained(model), "brief")
+    end = [prompts.tokenizer.eos_token_id]
+    rows = []
+    for document, example in enumerate(ExampleFile(folder / "train.parquet")):
+        chunks = -(-len(prompts.encode(example.context)) // config["reading"]["chunk_tokens"])
+        memories = [prompts.encode(example.context)[: 4 + turn] + end for turn in range(chunks)]
+        answer = prompts.encode(f"\\boxed{{ {example.answers[0]} }}") + end
+        rows.append({"document": document, "sample": 0, "turns": [*memories, answer]})
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), folder / "trajectories.parquet")
+    run = {
+        "model": "toy", "method": "sft", "variant": "main", "seed": 0, "model_path": str(model), "loss": "sft",
+        "train_data": str(folder / "train.parquet"), "trajectories": str(folder / "trajectories.parquet"),
+        "teacher_path": "", "teacher_probabilities": "", "reading": config["reading"],
+        "distillation": config["distillation"] | {"batch": BATCH, "epochs": 1, "save_every": 1000},
+    }  # fmt: skip
+    build(DistillationRun, run, "benchmark").save(folder / "run.yaml")
+    return folder / "run.yaml"
+
+
+def measure(run_file: Path, packed: bool) -> tuple[float, int]:
+    """In a process of its own: median seconds of a step after the first two, and the tokens of a step."""
+    from verl.utils.distributed import initialize_global_process_group
+
+    from tamtrl.distillation.launch import verl_config
+    from tamtrl.distillation.trainer import DistillationTrainer
+
+    config = verl_config(DistillationRun.load(run_file), RESOURCES, run_file.parent / f"checkpoints-{packed}", 1000)
+    config.model.use_remove_padding = packed
+    config.trainer.total_training_steps = STEPS
+    initialize_global_process_group()
+    trainer = DistillationTrainer(config=config)
+    train_batch, seconds, tokens = trainer.training_client.train_batch, [], []
+
+    def timed(data):
+        started = time.perf_counter()
+        output = train_batch(data=data)
+        seconds.append(time.perf_counter() - started)
+        tokens.append(int(data["input_ids"].values().numel()))
+        return output
+
+    trainer.training_client.train_batch = timed
+    trainer.fit()
+    return sorted(seconds[2:])[len(seconds[2:]) // 2], sum(tokens[2:]) // len(tokens[2:])
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        print("RESULT", json.dumps(measure(Path(sys.argv[1]), sys.argv[2] == "packed")))
+        return
+    from tamtrl.training.launch import environment
+
+    with tempfile.TemporaryDirectory() as name:
+        run_file = prepare(Path(name))
+        results = {}
+        for kind in ("packed", "padded"):
+            rank = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
+            variables = os.environ | environment("models/toy", RESOURCES, Path(name) / f"{kind}.jsonl") | rank
+            done = subprocess.run([sys.executable, __file__, str(run_file), kind], env=variables, capture_output=True, text=True)
+            if done.returncode:
+                raise SystemExit(done.stderr[-3000:])
+            line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
+            results[kind] = json.loads(line.removeprefix("RESULT "))
+            seconds, tokens = results[kind]
+            print(f"{kind:7} {seconds:6.2f} s a step of {tokens:,} tokens: {tokens / seconds:8,.0f} tokens/s")
+        print(f"padded / packed: {results['padded'][0] / results['packed'][0]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

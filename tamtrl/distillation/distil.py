@@ -1,0 +1,90 @@
+"""Train one distillation run (SFT, STaR, Vanilla-KD), then publish the final model and the table of metrics."""
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tamtrl.distillation.samples import turn_counts
+from tamtrl.errors import UserError
+from tamtrl.machine import require
+from tamtrl.provenance import digest, write_card
+from tamtrl.settings import DistillationRun, Resources
+from tamtrl.training import metrics
+from tamtrl.training.job import Job, locked, publish_model, require_model
+from tamtrl.training.launch import environment
+
+# Settings of how a run is carried out, or of how its trajectories were made (which their file tells); changing these keeps its
+# checkpoints.
+OPERATIONAL = {"save_every", "micro_batch_tokens", "stall_minutes", "shards"}
+COLUMNS = {"loss": "train/loss", "grad_norm": "train/grad_norm", "lr": "train/lr", "tokens": "train/global_tokens"}
+
+
+def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
+    """``output`` gets model/, metrics.csv and card.json, as a run of reinforcement learning does."""
+    run = DistillationRun.load(run_file)
+    require_model(run.model_path)
+    require(resources)
+    if run.loss == "kd":
+        require_model(run.teacher_path)
+        require_same_vocabulary(run.model_path, run.teacher_path)
+    steps_per_epoch = samples(run.trajectories) // run.distillation.batch
+    if not steps_per_epoch:
+        raise UserError(
+            f"{run.trajectories} gives {samples(run.trajectories)} samples, fewer than distillation.batch "
+            f"({run.distillation.batch}); lower it or sample more."
+        )
+    scratch = scratch / identity(run)
+    scratch.mkdir(parents=True, exist_ok=True)
+    # torchrun makes the ranks; each is one device.
+    ranks = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={resources.devices}"]
+    arguments = [str(run_file), str(scratch / "checkpoints"), json.dumps(vars(resources)), str(steps_per_epoch)]
+    job = Job(
+        scratch,
+        steps_per_epoch * run.distillation.epochs,
+        [sys.executable, *ranks, "-m", "tamtrl.distillation.launch", *arguments],
+        lambda attempt_log: environment(run.model_path, resources, attempt_log),
+        model="huggingface",
+        last_file=f"data_{resources.devices * resources.nodes - 1}.pt",
+        stall_minutes=run.distillation.stall_minutes,
+        describe=lambda step, values: f"loss {values['train/loss']:.4f}" if "train/loss" in values else None,
+    )
+    with locked(scratch):
+        started = time.time()
+        publish_model(job.run(say), output)
+        metrics.write_table((scratch / "attempts").glob("*.jsonl"), output / "metrics.csv", COLUMNS, ())
+        write_card(output / "card.json", run_file, started)
+        say(f"Done: {output}/model and {output}/metrics.csv.")
+
+
+def identity(run: DistillationRun) -> str:
+    """Digest of all that a trained model depends on."""
+    settings = dataclasses.asdict(run)
+    settings["distillation"] = {k: v for k, v in settings["distillation"].items() if k not in OPERATIONAL}
+    paths = [settings.pop(key) for key in ("model_path", "train_data", "trajectories")]
+    teacher, probabilities = settings.pop("teacher_path"), settings.pop("teacher_probabilities")
+    if run.loss == "kd":
+        paths.append(probabilities if run.distillation.precompute else teacher)
+    return digest(settings, *paths)
+
+
+def samples(trajectories: str) -> int:
+    """How many turns a file of trajectories holds."""
+    return sum(turn_counts(pq.read_table(trajectories, columns=["turns"])))
+
+
+def require_same_vocabulary(student: str, teacher: str) -> None:
+    """A distribution over one vocabulary says nothing about another."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    first, second = (AutoTokenizer.from_pretrained(path).get_vocab() for path in (student, teacher))
+    sizes = [AutoConfig.from_pretrained(path).vocab_size for path in (student, teacher)]
+    if first != second or sizes[0] != sizes[1]:
+        raise UserError(
+            f"The vocabularies of the student {student} ({len(first)} tokens, {sizes[0]} logits) and the teacher {teacher} "
+            f"({len(second)} tokens, {sizes[1]} logits) differ; choose a teacher of the same family."
+        )

@@ -1,0 +1,87 @@
+"""verl's SFT trainer with a distillation loss: the teacher's distributions on the student's tokens instead of the tokens alone.
+
+The teacher is computed in the training job itself (the paper calls it online), one forward pass over the very packed tokens that
+the student sees, or read from disk where it was computed before (teacher.py).
+"""
+
+import torch
+from verl.trainer.sft_trainer import SFTTrainer
+from verl.utils import tensordict_utils as tu
+from verl.utils.device import get_device_id
+from verl.utils.torch_functional import masked_sum
+
+from tamtrl.distillation.loss import forward_kl, forward_kl_top_k, top_k
+
+
+class KnowledgeDistillation:
+    """verl calls this twice for each micro-batch: with the student's logits, for a value a token, and then for the loss.
+
+    ``teacher`` is a causal language model, or None where the data holds ``teacher_ids`` and ``teacher_log_probs``. ``k`` 0 takes
+    the whole vocabulary.
+    """
+
+    def __init__(self, teacher, temperature: float, k: int):
+        self.teacher, self.temperature, self.k = teacher, temperature, k
+
+    def __call__(self, model_output=None, data=None, dp_group=None, student_logits=None, **_):
+        mask = self._predicting(data)
+        if student_logits is not None:
+            return {"distillation_losses": self._losses(student_logits.squeeze(0), data, mask).unsqueeze(0)}
+        losses = model_output["distillation_losses"].values()
+        return masked_sum(losses, mask) / data["batch_num_tokens"] * data["dp_size"], {}
+
+    @staticmethod
+    def _predicting(data) -> torch.Tensor:
+        """True where the next token is one of a response: (tokens,). The last token of a row predicts the next row's first,
+        which is a prompt's and never carries loss."""
+        return torch.roll(data["loss_mask"].values(), shifts=-1, dims=0).bool()
+
+    def _losses(self, student_logits: torch.Tensor, data, mask: torch.Tensor) -> torch.Tensor:
+        """KL for each token of a packed micro-batch, 0 where no response token is predicted: (tokens,). Only the rows that
+        count are expanded over the vocabulary."""
+        student = student_logits[mask]
+        if self.teacher is None:
+            stored = (data[name].values().view(-1, self.k) for name in ("teacher_ids", "teacher_log_probs"))
+            ids, log_probs = (values[mask] for values in stored)
+        else:
+            with torch.no_grad():
+                inputs = {"input_ids": data["input_ids"], "position_ids": data["position_ids"]}
+                packed = {name: tensor.values().unsqueeze(0) for name, tensor in inputs.items()}
+                teacher = self.teacher(**packed, attention_mask=None, use_cache=False).logits.squeeze(0)[mask]
+            if not self.k:
+                return self._spread(forward_kl(teacher, student, self.temperature), mask)
+            ids, log_probs = top_k(teacher, self.k, self.temperature)
+        return self._spread(forward_kl_top_k(ids, log_probs, student, self.temperature), mask)
+
+    @staticmethod
+    def _spread(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(mask, values)
+
+
+class DistillationTrainer(SFTTrainer):
+    """Cross-entropy on the sampled tokens (``data.tamtrl.loss`` sft), or KL from the teacher (kd)."""
+
+    def _build_engine(self):
+        super()._build_engine()
+        own = self.config.data.tamtrl
+        if own.loss == "kd":
+            teacher = load_teacher(own.teacher_path, get_device_id()) if own.teacher_path else None
+            self.training_client.set_loss_fn(KnowledgeDistillation(teacher, own.kl_temperature, own.kl_top_k))
+            train_batch = self.training_client.train_batch
+
+            def with_logits(data):
+                # verl hands logits to the loss under this name; log-probabilities of the sampled tokens aren't needed.
+                tu.assign_non_tensor(data, distillation_use_topk=True, distillation_only=True)
+                return train_batch(data=data)
+
+            self.training_client.train_batch = with_logits
+
+
+def load_teacher(path: str, device):
+    """The frozen teacher on a device."""
+    from transformers import AutoModelForCausalLM
+
+    options = {"dtype": torch.float32, "attn_implementation": "sdpa"}
+    if str(device) != "cpu":
+        options = {"dtype": torch.bfloat16, "attn_implementation": "flash_attention_2"}
+    return AutoModelForCausalLM.from_pretrained(path, **options).to(device).eval().requires_grad_(False)

@@ -1,0 +1,141 @@
+"""One training job of any kind: started or resumed under supervision, its checkpoints mended, its result published whole."""
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tamtrl import files
+from tamtrl.errors import UserError
+from tamtrl.training import metrics, processes
+
+TRACKER = "latest_checkpointed_iteration.txt"
+
+
+@dataclass(frozen=True)
+class Job:
+    """``scratch`` keeps checkpoints and logs between attempts and is never an output, so that a failed job loses nothing.
+
+    verl's trainers differ in where a checkpoint keeps the model (``model``, a Hugging Face folder) and in the file that is
+    written last (``last_file``); ``describe`` makes a line of progress of a step's values, or None.
+    """
+
+    scratch: Path
+    steps: int
+    command: list[str]
+    environment: Callable[[Path], dict[str, str]]
+    model: str
+    last_file: str
+    stall_minutes: float
+    describe: Callable[[int, dict], str | None]
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.scratch / "checkpoints"
+
+    def run(self, say: Callable[[str], None]) -> Path:
+        """Train to the last step; returns the folder of the final model. One process at a time."""
+        done = self.last_checkpoint()
+        if done < self.steps:
+            say(f"Training {self.steps} steps" + (f", resuming after step {done}." if done else "."))
+            self._attempt(say)
+            done = self.last_checkpoint()
+        if done != self.steps:
+            raise UserError(f"Training ended after step {done} of {self.steps}; see {self.scratch}/train.log.")
+        final = self.checkpoints / f"global_step_{self.steps}" / self.model
+        if not (final / "config.json").exists():
+            raise UserError(f"The last checkpoint has no Hugging Face model in {final}; was it pruned by hand?")
+        return final
+
+    def last_checkpoint(self) -> int:
+        """The step of the last complete checkpoint, 0 if none. What is half-written, pruned to a shell or older is removed,
+        and verl's tracker file is mended where a kill cut it off. verl writes the model first and the tracker last."""
+        if not self.checkpoints.is_dir():
+            return 0
+        folders = {int(m[1]): f for f in self.checkpoints.iterdir() if (m := re.fullmatch(r"global_step_(\d+)", f.name))}
+        needed = (self.last_file, f"{self.model}/config.json")
+        last = max((step for step, f in folders.items() if all((f / name).exists() for name in needed)), default=0)
+        for step, folder in folders.items():
+            if step != last:
+                shutil.rmtree(folder)
+        tracker = self.checkpoints / TRACKER
+        if last:
+            files.write_text(tracker, str(last))
+        else:
+            tracker.unlink(missing_ok=True)
+        return last
+
+    def _attempt(self, say: Callable[[str], None]) -> None:
+        attempts = self.scratch / "attempts"
+        attempts.mkdir(exist_ok=True)
+        attempt_log = attempts / f"{len(list(attempts.iterdir())):04d}.jsonl"
+        log = self.scratch / "train.log"
+        begin = log.stat().st_size if log.exists() else 0
+        code = processes.supervise(
+            self.command,
+            self.environment(attempt_log),
+            log,
+            self.scratch / "processes.json",
+            self._progress(attempt_log, say),
+            60 * self.stall_minutes,
+        )
+        if code == -1:
+            raise UserError(
+                f"Training made no progress for {self.stall_minutes:g} minutes and was stopped "
+                f"(stall_minutes); the last lines of {log} say where it hung."
+            )
+        if code:
+            raise UserError(f"Training failed: {processes.cause(log, begin)} (exit code {code}; full log: {log}).")
+
+    def _progress(self, attempt_log: Path, say: Callable[[str], None]) -> Callable[[], float]:
+        """Say each new step once; the time of the file's last change is the sign of life."""
+        seen = set()
+
+        def look() -> float:
+            if not attempt_log.exists():
+                return 0.0
+            for step, values in metrics.read_steps([attempt_log]).items():
+                if step not in seen and (line := self.describe(step, values)):
+                    seen.add(step)
+                    say(f"step {step}/{self.steps}: {line}")
+            return attempt_log.stat().st_mtime
+
+        return look
+
+
+@contextmanager
+def locked(scratch: Path) -> Iterator[None]:
+    """Two jobs must not train one run: the second is refused while the first lives."""
+    with (scratch / "lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"Another process is training this run ({scratch}/lock is held); wait for it or stop it.") from None
+        yield
+
+
+def publish_model(final: Path, output: Path) -> None:
+    """Copy a finished model to ``output``/model, which appears only whole."""
+    output.mkdir(parents=True, exist_ok=True)
+    temporary, model = output / f".{os.getpid()}.tmp.model", output / "model"
+    shutil.copytree(final, temporary)
+    if model.exists():
+        shutil.rmtree(model)
+    temporary.rename(model)
+
+
+def require_model(path: str) -> None:
+    """A local folder must hold a model and a tokenizer; anything that is no folder is taken for a hub id."""
+    folder = Path(path)
+    if not folder.exists():
+        if path.count("/") > 1 or path.startswith("."):
+            raise UserError(f"Model folder {path} does not exist.")
+        return
+    for names in (("config.json",), ("tokenizer.json", "tokenizer.model", "vocab.json"), ("tokenizer_config.json",)):
+        if not any((folder / name).exists() for name in names):
+            what = "no config.json" if names[0] == "config.json" else f"no tokenizer ({names[0]})"
+            raise UserError(f"Model folder {path} holds {what}; give a complete Hugging Face model folder.")

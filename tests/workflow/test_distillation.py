@@ -1,0 +1,157 @@
+"""Trajectories, SFT and distillation for real: vLLM, torchrun, verl's SFT trainer; each stage killed and resumed."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from conftest import REPOSITORY
+from test_toy_rl import left_over, toy_config
+
+from tamtrl.distillation.distil import identity, samples
+from tamtrl.evaluation.score import read_predictions
+from tamtrl.settings import DistillationRun, GenerationRun, build
+from tamtrl.tasks import toy
+from tamtrl.tasks.example import write_examples
+from tamtrl.training.job import TRACKER
+
+TOY, TEACHER = (str(REPOSITORY / "models" / name) for name in ("toy", "toy_teacher"))
+QUESTIONS, EPOCHS = 48, 2
+
+
+def tamtrl(*arguments, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "tamtrl.cli", *map(str, arguments), "--device", "cpu"]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Two shards of trajectories of the toy backbone itself, the first one killed and resumed; and the correct ones."""
+    folder = tmp_path_factory.mktemp("distillation")
+    write_examples(folder / "train.parquet", toy.generate("train", QUESTIONS, 6, seed=0))
+    config = toy_config()
+    names = ("samples", "temperature", "top_p", "thinking", "thinking_tokens", "in_flight")
+    settings = {name: config["distillation"][name] for name in names} | {"samples": 2, "in_flight": 2}
+    build(GenerationRun, {"seed": 0, "reading": config["reading"]} | settings, "x").save(folder / "generation.yaml")
+    ask = ["generate", folder / "generation.yaml", "--model", TOY, "--data", folder / "train.parquet", "--shards", 2, "--shard"]
+
+    first = folder / "shard0.jsonl.gz"
+    command = [sys.executable, "-m", "tamtrl.cli", *map(str, [*ask, 0, "--output", first, "--device", "cpu"])]
+    killed = subprocess.Popen(command, start_new_session=True)
+    deadline = time.time() + 300
+    while not any(p.stat().st_size for p in folder.glob(".shard0*.jsonl")) and killed.poll() is None and time.time() < deadline:
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not first.exists()
+    done = tamtrl(*ask, 0, "--output", first)
+    assert done.returncode == 0 and "Continuing shard 0 of 2" in done.stderr, done.stderr
+    assert tamtrl(*ask, 1, "--output", folder / "shard1.jsonl.gz").returncode == 0
+
+    done = tamtrl_keep(folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def tamtrl_keep(folder: Path) -> subprocess.CompletedProcess:
+    command = ["keep-correct", folder / "shard0.jsonl.gz", folder / "shard1.jsonl.gz", "--name", "toy", "--model", TOY]
+    command += ["--data", folder / "train.parquet", "--output", folder / "trajectories.parquet"]
+    command += ["--report", folder / "report.json"]
+    return subprocess.run([sys.executable, "-m", "tamtrl.cli", *map(str, command)], capture_output=True, text=True)
+
+
+def test_shards_hold_every_question_once(folder):
+    shards = [read_predictions(folder / f"shard{n}.jsonl.gz") for n in range(2)]
+    asked = [[(r["document"], r["sample"]) for r in shard] for shard in shards]
+    assert asked[0] == [(d, s) for d in range(0, QUESTIONS, 2) for s in range(2)]
+    assert asked[1] == [(d, s) for d in range(1, QUESTIONS, 2) for s in range(2)]
+    assert all(len(r["turns"]) == 4 and r["error"] is None for shard in shards for r in shard)
+
+
+def test_report_counts_every_question(folder):
+    report = json.loads((folder / "report.json").read_text())
+    assert report["questions"] == QUESTIONS and report["trajectories"] == 2 * QUESTIONS and report["failed"] == 0
+    assert 0 < report["questions_with_a_correct_trajectory"] <= report["kept"] <= report["correct"] < 2 * QUESTIONS
+    assert report["turns"] == samples(folder / "trajectories.parquet") == 4 * report["kept"]
+
+
+def run_file(folder: Path, name: str, loss: str, teacher: str = TEACHER, **changes) -> Path:
+    config = toy_config()
+    settings = config["distillation"] | {"batch": 16, "epochs": EPOCHS, "save_every": 1} | changes
+    run = {
+        "model": "toy", "method": name, "variant": "main", "seed": 0, "model_path": TOY, "loss": loss,
+        "train_data": str(folder / "train.parquet"), "trajectories": str(folder / "trajectories.parquet"),
+        "teacher_path": teacher, "teacher_probabilities": str(folder / f"{name}.teacher.parquet"),
+        "reading": config["reading"], "distillation": settings,
+    }  # fmt: skip
+    build(DistillationRun, run, name).save(folder / f"{name}.yaml")
+    return folder / f"{name}.yaml"
+
+
+def distil(folder: Path, name: str, loss: str, teacher: str = TEACHER, **changes) -> pd.DataFrame:
+    path = run_file(folder, name, loss, teacher, **changes)
+    done = tamtrl("distil", path, "--output", folder / name, "--scratch", folder / "scratch")
+    assert done.returncode == 0, done.stderr
+    return pd.read_csv(folder / name / "metrics.csv").set_index("step")
+
+
+@pytest.fixture(scope="module")
+def sft(folder) -> pd.DataFrame:
+    """Killed after its first checkpoint and started again."""
+    before = left_over()
+    path = run_file(folder, "sft", "sft")
+    command = ["distil", path, "--output", folder / "sft", "--scratch", folder / "scratch", "--device", "cpu"]
+    tracker = folder / "scratch" / identity(DistillationRun.load(path)) / "checkpoints" / TRACKER
+    killed = subprocess.Popen([sys.executable, "-m", "tamtrl.cli", *map(str, command)])
+    deadline = time.time() + 300
+    while not tracker.exists() and killed.poll() is None and time.time() < deadline:
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert tracker.exists() and not (folder / "sft").exists()
+    done = tamtrl(*command[:-2])
+    assert done.returncode == 0 and "resuming after step" in done.stderr, done.stderr
+    assert left_over() <= before
+    return pd.read_csv(folder / "sft" / "metrics.csv").set_index("step")
+
+
+def test_sft_learns_and_resumes_to_the_same_number_of_steps(folder, sft):
+    steps = EPOCHS * (samples(folder / "trajectories.parquet") // 16)
+    assert list(sft.index) == list(range(1, steps + 1)) and (sft["loss"] > 0).all() and (sft["lr"] == 1e-3).all()
+    assert sft["loss"].iloc[-3:].mean() < sft["loss"].iloc[:3].mean()
+    card = json.loads((folder / "sft" / "card.json").read_text())
+    assert set(card["data"]) == {"train_data", "trajectories"} and card["run"]["loss"] == "sft"
+
+
+def test_an_interrupted_run_is_the_uninterrupted_one(folder, sft):
+    whole = distil(folder, "sft_again", "sft", stall_minutes=9)
+    pd.testing.assert_series_equal(whole["loss"], sft["loss"], rtol=1e-4)
+
+
+def test_a_model_has_nothing_to_learn_from_its_own_distributions(folder):
+    """The teacher is the backbone itself: before the first step the divergence is zero."""
+    own = distil(folder, "kd_own", "kd", teacher=TOY, epochs=1)
+    assert own["loss"][1] == pytest.approx(0, abs=1e-6)
+
+
+def test_precomputed_probabilities_teach_what_online_ones_do(folder):
+    settings = {"epochs": 1, "kl_top_k": 4, "kl_temperature": 2.0}
+    online = distil(folder, "kd_online", "kd", **settings)
+    assert online["loss"].iloc[-1] < online["loss"].iloc[0]
+    path = run_file(folder, "kd_before", "kd", precompute=True, **settings)
+    done = tamtrl("teacher-probabilities", path, "--output", folder / "kd_before.teacher.parquet")
+    assert done.returncode == 0, done.stderr
+    assert pq.read_metadata(folder / "kd_before.teacher.parquet").num_rows == samples(folder / "trajectories.parquet")
+    before = distil(folder, "kd_before", "kd", precompute=True, **settings)
+    pd.testing.assert_series_equal(before["loss"], online["loss"], rtol=1e-3, atol=1e-6)
+
+
+def test_too_few_samples_for_a_batch(folder):
+    path = run_file(folder, "large", "sft", batch=100_000)
+    done = tamtrl("distil", path, "--output", folder / "large", "--scratch", folder / "scratch")
+    assert done.returncode == 2 and "fewer than distillation.batch (100000)" in done.stderr
