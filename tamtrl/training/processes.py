@@ -25,9 +25,9 @@ from tamtrl import files
 MARK = "TAMTRL_PROCESS_GROUP"
 REGISTER_SECONDS = 5
 SHARED_MEMORY = Path("/dev/shm")
-_CAUSE = re.compile(
-    r"^(?:\x1b\[[0-9;]*m)?(?:\([^)]*\) ?|\[rank\d+\]: ?)?(?:\x1b\[[0-9;]*m)?\s*([\w.]*(?:Error|Exception|Killed)\b.*)"
-)
+_COLOUR = r"(?:\x1b\[[0-9;]*m)?"
+_PROCESS = r"(?:\([^)]*\) ?|\[rank\d+\]: ?)?"  # Ray's prefix or torchrun's
+_CAUSE = re.compile(rf"^{_COLOUR}{_PROCESS}{_COLOUR}\s*([\w.]*(?:Error|Exception|Killed)\b.*)")
 _PR_SET_PDEATHSIG = 1
 
 

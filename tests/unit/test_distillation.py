@@ -3,15 +3,19 @@
 import gzip
 import json
 import math
+import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import torch
+import yaml
 from conftest import REPOSITORY, toy_budgets
 from tensordict import TensorDict
 from verl.workers.utils.losses import sft_loss
 
 from tamtrl.distillation.distil import require_same_vocabulary, samples
+from tamtrl.distillation.launch import verl_config
 from tamtrl.distillation.loss import forward_kl, forward_kl_top_k, top_k
 from tamtrl.distillation.samples import TurnDataset, replay
 from tamtrl.distillation.trainer import KnowledgeDistillation
@@ -20,6 +24,7 @@ from tamtrl.errors import UserError
 from tamtrl.evaluation.engine import Failed
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
+from tamtrl.settings import DistillationRun, Resources, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import ExampleFile, write_examples
 
@@ -203,6 +208,43 @@ def test_the_distillation_loss_touches_response_tokens_only(dataset, toy_tokeniz
         start += len(row)
 
 
+# -- configuration -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("device", "devices"), [("cpu", 2), ("gpu", 8)])
+@pytest.mark.parametrize("precompute", [False, True])
+def test_verl_accepts_both_devices(device, devices, precompute):
+    """Every key exists in verl's SFT configuration, and its own dataclasses take what we give. No GPU is needed for that."""
+    from verl.utils.config import omega_conf_to_dataclass
+
+    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
+    settings = config["distillation"] | {"precompute": precompute, "kl_top_k": 64}
+    run = {
+        "model": "0.6B", "method": "vanilla_kd", "variant": "main", "seed": 3, "model_path": "Qwen/Qwen3-0.6B", "loss": "kd",
+        "train_data": "train.parquet", "trajectories": "trajectories.parquet", "teacher_path": "Qwen/Qwen3-8B",
+        "teacher_probabilities": "teacher.parquet", "reading": config["reading"], "distillation": settings,
+    }  # fmt: skip
+    made = verl_config(build(DistillationRun, run, "x"), Resources(device, devices, 1, 64, 0), Path("checkpoints"), 100)
+    assert made.data.train_batch_size == 64 and made.trainer.total_epochs == 5 and made.trainer.save_freq == 100
+    assert made.data.max_token_len_per_gpu >= made.data.max_length == 8192 and made.data.train_batch_size % devices == 0
+    own = made.data.tamtrl
+    assert bool(own.teacher_path) != precompute and bool(own.teacher_probabilities) == precompute
+    optimizer, engine = omega_conf_to_dataclass(made.optim), omega_conf_to_dataclass(made.engine)
+    assert optimizer.lr == 1e-5 and list(optimizer.betas) == [0.9, 0.95] and engine.strategy == "fsdp2"
+    assert "hf_model" in omega_conf_to_dataclass(made.checkpoint).save_contents
+
+
+def test_a_sample_must_fit_a_micro_batch():
+    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
+    settings = config["distillation"] | {"micro_batch_tokens": 4096}
+    names = ("model", "method", "variant", "model_path", "train_data", "trajectories", "teacher_path", "teacher_probabilities")
+    run = dict.fromkeys(names, "x") | {"seed": 0, "loss": "sft", "reading": config["reading"], "distillation": settings}
+    with pytest.raises(UserError, match=r"micro_batch_tokens \(4096\) is less than reading.window_tokens \(8192\)"):
+        verl_config(build(DistillationRun, run, "x"), Resources("cpu", 1, 1, 1, 0), Path("x"), 1)
+    with pytest.raises(UserError, match=r"precompute needs distillation\.kl_top_k"):
+        build(DistillationRun, run | {"distillation": settings | {"precompute": True}}, "x")
+
+
 # -- thinking and vocabularies -----------------------------------------------------------------------------------------
 
 
@@ -228,8 +270,6 @@ def test_templates_without_a_switch_cannot_think(toy_tokenizer):
 
 
 def test_teachers_of_another_vocabulary_are_refused(tmp_path, bpe_tokenizer):
-    import shutil
-
     require_same_vocabulary(TOY, TOY)
     shutil.copytree(TOY, tmp_path / "other")
     bpe_tokenizer.save_pretrained(tmp_path / "other")

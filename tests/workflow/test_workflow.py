@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -112,10 +113,34 @@ def test_dry_runs(checkout, arguments):
     assert done.returncode == 0 and "train_rl" in done.stdout, done.stderr
 
 
+def planned(done: str) -> dict[str, int]:
+    """Jobs of a dry-run by rule."""
+    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", done, re.MULTILINE)}
+
+
+def test_everything_at_toy_scale(checkout):
+    """toy-full.yaml extends toy.yaml: its methods too, the teacher's trajectories sampled once for both that learn from them."""
+    done = snakemake(checkout, "-n", "--profile", "toy", "--configfile", "config/toy-full.yaml", check=True).stdout
+    jobs = planned(done)
+    assert (jobs["train_rl"], jobs["distil"], jobs["keep_correct"], jobs["predict"]) == (3, 3, 2, 7)
+    assert "results/toy/runs/toy/vanilla_kd/main/seed0/model" in done
+
+
+def test_further_rounds_sample_with_the_model_of_the_round_before(checkout):
+    runs = (checkout / "config" / "runs.tsv").read_text().replace("samples=8", "samples=8 distillation.rounds=3")
+    (checkout / "config" / "rounds.tsv").write_text(runs)
+    star = "results/toy/runs/toy/star/main/seed0"
+    arguments = ["--profile", "toy", "--configfile", "config/toy-full.yaml", "--config", "runs=config/rounds.tsv"]
+    done = snakemake(checkout, "-n", f"{star}/metrics.csv", *arguments, check=True).stdout
+    jobs = planned(done)
+    assert (jobs["generate"], jobs["generate_round"], jobs["distil_round"], jobs["distil"]) == (1, 2, 2, 1)
+    assert f"--model {star}/rounds/2/model" in done and f"{star}/rounds/3/trajectories.parquet" in done
+
+
 def test_downloads_names_every_source(checkout):
-    """HotpotQA's two files, LongBench, the essays; the two backbones and the two models that the filter asks."""
+    """HotpotQA's two files, LongBench, the essays; two backbones, two teachers, and the two models that the filter asks."""
     done = snakemake(checkout, "-n", "downloads", check=True).stdout
-    assert done.count("rule fetch_file") == 4 and done.count("rule fetch_model") == 4
+    assert done.count("rule fetch_file") == 4 and done.count("rule fetch_model") == 6
 
 
 def test_training_on_another_set(checkout):

@@ -160,6 +160,7 @@ USED_MODELS = dict.fromkeys(
     [
         *RUNS["model"],
         *(DATASETS[name]["tokenizer"] for name in USED_SETS if "tokenizer" in DATASETS[name]),
+        *(resolved(row)["distillation"]["teacher"] for _, row in RUNS.iterrows() if row["training"] in ("sft", "kd")),
         *(config["closed_book"]["models"] if any(closed_book_verdicts(DATASETS[name]) for name in USED_SETS) else []),
     ]
 )
@@ -169,4 +170,4 @@ USED_MODELS = dict.fromkeys(
 rule downloads:
     input:
         [source_path(name) for name in sorted(USED_SOURCES)],
-        [model_folder(name) for name in USED_MODELS if "repository" in MODELS[name]],
+        [model_folder(name) for name in USED_MODELS if name != "self" and "repository" in MODELS[name]],
