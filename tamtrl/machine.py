@@ -1,11 +1,15 @@
 """Does this machine have what a run was configured for?"""
 
+import ctypes
 import os
+import signal
 
 import psutil
 
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources
+
+_PR_SET_PDEATHSIG = 1
 
 
 def cores() -> int:
@@ -37,3 +41,8 @@ def require(resources: Resources) -> None:
             f"This run needs {resources.devices} GPUs but {gpus()} are visible; lower the GPUs in `resources` of the "
             "configuration, or use a CPU configuration such as config/toy.yaml."
         )
+
+
+def die_with_parent() -> None:
+    """The kernel kills this process when the one that started it dies, whatever the way."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -51,14 +51,20 @@ def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
         model="huggingface",
         last_file=f"data_{resources.devices * resources.nodes - 1}.pt",
         stall_minutes=run.distillation.stall_minutes,
-        describe=lambda step, values: f"loss {values['train/loss']:.4f}" if "train/loss" in values else None,
+        describe=_describe,
     )
     with locked(scratch):
         started = time.time()
         publish_model(job.run(say), output)
-        metrics.write_table((scratch / "attempts").glob("*.jsonl"), output / "metrics.csv", COLUMNS, ())
+        metrics.write_table((scratch / "attempts").glob("*.jsonl"), output / "metrics.csv", COLUMNS, ("timing_s/",))
         write_card(output / "card.json", run_file, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
+
+
+def _describe(step: int, values: dict) -> str | None:
+    if "train/loss" not in values:
+        return None
+    return f"loss {values['train/loss']:.4f}, {values['timing_s/step']:.1f} s"
 
 
 def identity(run: DistillationRun) -> str:

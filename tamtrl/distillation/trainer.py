@@ -4,6 +4,8 @@ The teacher is computed in the training job itself (the paper calls it online), 
 the student sees, or read from disk where it was computed before (teacher.py).
 """
 
+import time
+
 import torch
 from verl.trainer.sft_trainer import SFTTrainer
 from verl.utils import tensordict_utils as tu
@@ -67,14 +69,19 @@ class DistillationTrainer(SFTTrainer):
         if own.loss == "kd":
             teacher = load_teacher(own.teacher_path, get_device_id()) if own.teacher_path else None
             self.training_client.set_loss_fn(KnowledgeDistillation(teacher, own.kl_temperature, own.kl_top_k))
-            train_batch = self.training_client.train_batch
+        train_batch = self.training_client.train_batch
 
-            def with_logits(data):
+        def timed(data):
+            if own.loss == "kd":
                 # verl hands logits to the loss under this name; log-probabilities of the sampled tokens aren't needed.
                 tu.assign_non_tensor(data, distillation_use_topk=True, distillation_only=True)
-                return train_batch(data=data)
+            started = time.perf_counter()
+            output = train_batch(data=data)
+            if output is not None:  # only some ranks have one
+                tu.get(output, "metrics")["timing_s/step"] = time.perf_counter() - started
+            return output
 
-            self.training_client.train_batch = with_logits
+        self.training_client.train_batch = timed
 
 
 def load_teacher(path: str, device):

@@ -3,11 +3,23 @@
 import os
 
 from tamtrl.errors import UserError
+from tamtrl.machine import die_with_parent
 from tamtrl.settings import Resources
+
+OWNER = "TAMTRL_ENGINE_OWNER"
+
+
+def follow_owner() -> None:
+    """A vLLM plugin, loaded in every process of an engine: those that :func:`start_engine` began die with the process that began
+    them, even when it is killed. vLLM alone would leave them, their memory and their GPU behind."""
+    owner = os.environ.get(OWNER)
+    if owner and int(owner) != os.getpid():
+        die_with_parent()
 
 
 def start_engine(model: str, window_tokens: int, seed: int, resources: Resources):
     """An asynchronous engine; prompts with their responses may be ``window_tokens`` long."""
+    os.environ[OWNER] = str(os.getpid())
     if resources.device == "cpu":
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")

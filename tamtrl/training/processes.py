@@ -4,7 +4,6 @@ Ray and vLLM start processes that outlive a killed parent, so descendants are fo
 inherit, not by parentage.
 """
 
-import ctypes
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 import psutil
 
 from tamtrl import files
+from tamtrl.machine import die_with_parent
 
 MARK = "TAMTRL_PROCESS_GROUP"
 REGISTER_SECONDS = 5
@@ -28,7 +28,6 @@ SHARED_MEMORY = Path("/dev/shm")
 _COLOUR = r"(?:\x1b\[[0-9;]*m)?"
 _PROCESS = r"(?:\([^)]*\) ?|\[rank\d+\]: ?)?"  # Ray's prefix or torchrun's
 _CAUSE = re.compile(rf"^{_COLOUR}{_PROCESS}{_COLOUR}\s*([\w.]*(?:Error|Exception|Killed)\b.*)")
-_PR_SET_PDEATHSIG = 1
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -99,12 +98,6 @@ def cause(log: Path, begin: int = 0) -> str:
     return found[:500]
 
 
-def _die_with_parent() -> None:
-    """In the child, before exec: the kernel kills it when this process dies, whatever the way. Ray's own processes do the
-    same towards it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 @contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
     """SIGTERM (a scheduler's) takes the same orderly way out as Ctrl-C."""
@@ -143,7 +136,7 @@ def supervise(
     try:
         with _terminate_as_interrupt(), log.open("ab") as stream:
             _write(register, mark, temporary, mapped)
-            child = subprocess.Popen(command, env=full, stdout=stream, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
+            child = subprocess.Popen(command, env=full, stdout=stream, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
             while child.poll() is None:
                 if time.time() - max(started, progress()) > stall_seconds:
                     return -1

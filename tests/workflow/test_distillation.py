@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from conftest import REPOSITORY
@@ -29,6 +30,11 @@ def tamtrl(*arguments, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
+def engines() -> list[int]:
+    """vLLM's engine processes on this machine."""
+    return [process.pid for process in psutil.process_iter(["name"]) if "EngineCore" in process.info["name"]]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Two shards of trajectories of the toy backbone itself, the first one killed and resumed; and the correct ones."""
@@ -46,9 +52,13 @@ def folder(tmp_path_factory) -> Path:
     deadline = time.time() + 300
     while not any(p.stat().st_size for p in folder.glob(".shard0*.jsonl")) and killed.poll() is None and time.time() < deadline:
         time.sleep(0.05)
+    assert engines()
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert not first.exists()
+    deadline = time.time() + 10
+    while engines() and time.time() < deadline:
+        time.sleep(0.1)
+    assert not engines() and not first.exists()
     done = tamtrl(*ask, 0, "--output", first)
     assert done.returncode == 0 and "Continuing shard 0 of 2" in done.stderr, done.stderr
     assert tamtrl(*ask, 1, "--output", folder / "shard1.jsonl.gz").returncode == 0
@@ -123,6 +133,7 @@ def sft(folder) -> pd.DataFrame:
 def test_sft_learns_and_resumes_to_the_same_number_of_steps(folder, sft):
     steps = EPOCHS * (samples(folder / "trajectories.parquet") // 16)
     assert list(sft.index) == list(range(1, steps + 1)) and (sft["loss"] > 0).all() and (sft["lr"] == 1e-3).all()
+    assert (sft["seconds_step"] > 0).all() and (sft["tokens"] > 0).all()
     assert sft["loss"].iloc[-3:].mean() < sft["loss"].iloc[:3].mean()
     card = json.loads((folder / "sft" / "card.json").read_text())
     assert set(card["data"]) == {"train_data", "trajectories"} and card["run"]["loss"] == "sft"
