@@ -32,6 +32,11 @@ def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
     if run.loss == "kd":
         require_model(run.teacher_path)
         require_same_vocabulary(run.model_path, run.teacher_path)
+    if resources.nodes > 1 or run.distillation.batch % resources.devices:
+        raise UserError(
+            f"Distillation runs on one node (resources.train.nodes is {resources.nodes}), and distillation.batch "
+            f"({run.distillation.batch}) must be a multiple of its devices ({resources.devices})."
+        )
     steps_per_epoch = samples(run.trajectories) // run.distillation.batch
     if not steps_per_epoch:
         raise UserError(
@@ -49,7 +54,7 @@ def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
         [sys.executable, *ranks, "-m", "tamtrl.distillation.launch", *arguments],
         lambda attempt_log: environment(run.model_path, resources, attempt_log),
         model="huggingface",
-        last_file=f"data_{resources.devices * resources.nodes - 1}.pt",
+        last_file=f"data_{resources.devices - 1}.pt",
         stall_minutes=run.distillation.stall_minutes,
         describe=_describe,
     )

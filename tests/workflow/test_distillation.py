@@ -162,6 +162,19 @@ def test_precomputed_probabilities_teach_what_online_ones_do(folder):
     pd.testing.assert_series_equal(before["loss"], online["loss"], rtol=1e-3, atol=1e-6)
 
 
+def test_two_ranks_do_what_one_does(folder, sft):
+    path = run_file(folder, "two", "sft", epochs=1, save_every=0)
+    arguments = ["distil", path, "--output", folder / "two", "--scratch", folder / "scratch", "--devices", 2]
+    done = tamtrl(*arguments)
+    assert done.returncode == 0, done.stderr
+    two = pd.read_csv(folder / "two" / "metrics.csv").set_index("step")
+    assert len(two) == samples(folder / "trajectories.parquet") // 16
+    # the same first batch, split between the ranks
+    assert two["loss"][1] == pytest.approx(sft["loss"][1], rel=1e-4) and two["tokens"][1] == sft["tokens"][1]
+    refused = tamtrl(*arguments[:-1], 3)
+    assert refused.returncode == 2 and "must be a multiple of its devices (3)" in refused.stderr
+
+
 def test_too_few_samples_for_a_batch(folder):
     path = run_file(folder, "large", "sft", batch=100_000)
     done = tamtrl("distil", path, "--output", folder / "large", "--scratch", folder / "scratch")
