@@ -97,6 +97,11 @@ def test_changes_rerun_only_what_they_touch(sample):
     assert "predict" in evaluation and "train_rl" not in evaluation
     moved = jobs("resources={train: {devices: 1}}")
     assert "train_rl" not in moved
+    # the same values in another order, as when one configuration extends another
+    reordered = jobs(
+        "training={optimizer_steps: 2, steps: 2, group: 2, rollout_batch: 4}", "evaluation={in_flight: 16, samples: 2}"
+    )
+    assert "train_rl" not in reordered and "predict" not in reordered
     training = jobs("training={lr: 1.0e-5}")
     assert "train_rl" in training and "prepare" not in training
     (folder / "results" / "sample" / "figures" / "dynamics.png").unlink()

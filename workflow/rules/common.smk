@@ -32,9 +32,11 @@ def known(values, allowed, what):
 
 
 def typed(node):
-    """Text as JSON would read it, else text: `--config` hands over nested values as text, and so does runs.tsv."""
+    """Text as JSON would read it, else text: `--config` hands over nested values as text, and so does runs.tsv. Keys are sorted:
+    their order depends on which file was laid over which, and Snakemake reruns what has its parameters in another order.
+    """
     if isinstance(node, dict):
-        return {key: typed(value) for key, value in node.items()}
+        return {key: typed(node[key]) for key in sorted(node)}
     if isinstance(node, list):
         return [typed(value) for value in node]
     try:
