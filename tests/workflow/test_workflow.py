@@ -150,7 +150,7 @@ def test_downloads_names_every_source(checkout):
 
 def test_training_on_another_set(checkout):
     sets = "train_sets={train: musique_training, validation: 2wikimultihopqa_original}"
-    done = snakemake(checkout, "-n", "data", "--config", sets, "musique_train=README.md", check=True).stdout
+    done = snakemake(checkout, "-n", "-p", "data", "--config", sets, "musique_train=README.md", check=True).stdout
     assert "--format musique --source README.md" in done
     assert "--format 2wikimultihopqa" in done and "--member dev.json" in done
 
