@@ -6,6 +6,7 @@ rank.
     python benchmarks/packing.py
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from common import REPOSITORY, RESOURCES, toy_config
 from tamtrl.settings import DistillationRun, build
 
 STEPS, BATCH = 8, 64
+MICRO_BATCHES = (256, 1024)  # tokens
 
 
 def prepare(folder: Path) -> Path:
@@ -55,15 +57,16 @@ def prepare(folder: Path) -> Path:
     return folder / "run.yaml"
 
 
-def measure(run_file: Path, packed: bool) -> tuple[float, int]:
+def measure(run_file: Path, packed: bool, micro_batch: int) -> tuple[float, int]:
     """In a process of its own: median seconds of a step after the first two, and the tokens of a step."""
     from verl.utils.distributed import initialize_global_process_group
 
     from tamtrl.distillation.launch import verl_config
     from tamtrl.distillation.trainer import DistillationTrainer
 
-    config = verl_config(DistillationRun.load(run_file), RESOURCES, run_file.parent / f"checkpoints-{packed}", 1000)
+    config = verl_config(DistillationRun.load(run_file), RESOURCES, run_file.parent / f"checkpoints-{packed}-{micro_batch}", 1000)
     config.model.use_remove_padding = packed
+    config.data.max_token_len_per_gpu = micro_batch
     config.trainer.total_training_steps = STEPS
     initialize_global_process_group()
     trainer = DistillationTrainer(config=config)
@@ -83,24 +86,26 @@ def measure(run_file: Path, packed: bool) -> tuple[float, int]:
 
 def main() -> None:
     if len(sys.argv) > 1:
-        print("RESULT", json.dumps(measure(Path(sys.argv[1]), sys.argv[2] == "packed")))
+        print("RESULT", json.dumps(measure(Path(sys.argv[1]), sys.argv[2] == "packed", int(sys.argv[3]))))
         return
     from tamtrl.training.launch import environment
 
     with tempfile.TemporaryDirectory() as name:
         run_file = prepare(Path(name))
         results = {}
-        for kind in ("packed", "padded"):
+        for kind, micro_batch in itertools.product(("packed", "padded"), MICRO_BATCHES):
             rank = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
-            variables = os.environ | environment("models/toy", RESOURCES, Path(name) / f"{kind}.jsonl") | rank
-            done = subprocess.run([sys.executable, __file__, str(run_file), kind], env=variables, capture_output=True, text=True)
+            variables = os.environ | environment("models/toy", RESOURCES, Path(name) / f"{kind}-{micro_batch}.jsonl") | rank
+            command = [sys.executable, __file__, str(run_file), kind, str(micro_batch)]
+            done = subprocess.run(command, env=variables, capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(done.stderr[-3000:])
             line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
-            results[kind] = json.loads(line.removeprefix("RESULT "))
-            seconds, tokens = results[kind]
-            print(f"{kind:7} {seconds:6.2f} s a step of {tokens:,} tokens: {tokens / seconds:8,.0f} tokens/s")
-        print(f"padded / packed: {results['padded'][0] / results['packed'][0]:.2f}")
+            seconds, tokens = results[kind, micro_batch] = json.loads(line.removeprefix("RESULT "))
+            print(f"{kind}, micro-batch {micro_batch:5}: {seconds:5.2f} s a step, {tokens / seconds:7,.0f} tokens/s", flush=True)
+        for micro_batch in MICRO_BATCHES:
+            ratio = results["padded", micro_batch][0] / results["packed", micro_batch][0]
+            print(f"padded / packed, micro-batch {micro_batch}: {ratio:.2f}")
 
 
 if __name__ == "__main__":
