@@ -29,9 +29,8 @@ def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
     run = DistillationRun.load(run_file)
     require_model(run.model_path)
     require(resources)
-    if run.loss == "kd":
-        require_model(run.teacher_path)
-        require_same_vocabulary(run.model_path, run.teacher_path)
+    require_model(run.teacher_path)
+    require_same_vocabulary(run.model_path, run.teacher_path)
     if resources.nodes > 1 or run.distillation.batch % resources.devices:
         raise UserError(
             f"Distillation runs on one node (resources.train.nodes is {resources.nodes}), and distillation.batch "
@@ -89,7 +88,7 @@ def samples(trajectories: str) -> int:
 
 
 def require_same_vocabulary(student: str, teacher: str) -> None:
-    """A distribution over one vocabulary says nothing about another."""
+    """Sampled ids and distributions over one vocabulary say nothing about another."""
     from transformers import AutoConfig, AutoTokenizer
 
     first, second = (AutoTokenizer.from_pretrained(path).get_vocab() for path in (student, teacher))

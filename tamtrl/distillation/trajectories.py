@@ -7,7 +7,7 @@ the ids that were sampled, turn by turn; samples.py makes one training sample of
 import asyncio
 import dataclasses
 import json
-import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,7 +72,7 @@ async def _generate(run: GenerationRun, resources: Resources, model: str, exampl
         return await asyncio.gather(*(trajectory(index, sample) for sample in range(run.samples)))
 
     async def trajectory(index: int, sample: int) -> dict:
-        example, started = examples[index], time.time()
+        example = examples[index]
 
         async def sampled(prompt_ids: list[int], max_tokens: int, turn: int) -> Generation:
             seed = seeds.derive(run.seed, "trajectories", example.benchmark, example.id, sample, turn)
@@ -85,9 +85,8 @@ async def _generate(run: GenerationRun, resources: Resources, model: str, exampl
         try:
             turns = await reader.read(reader.prepare(example), sampled)
         except vllm_engine.Failed as error:
-            return record | {"turns": [], "error": str(error), "seconds": time.time() - started}
-        ids = [turn.generation.ids for turn in turns]
-        return record | {"turns": ids, "error": None, "seconds": time.time() - started}
+            return record | {"turns": [], "error": str(error)}
+        return record | {"turns": [turn.generation.ids for turn in turns], "error": None}
 
     try:
         await work.run([one], read, run.in_flight, say)
@@ -115,12 +114,12 @@ def keep_correct(
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_path)
     examples = ExampleFile(data)
-    records = sorted((r for path in shards for r in read_predictions(path)), key=lambda r: (r["document"], r["sample"]))
-    if len({record["document"] for record in records}) != len(examples):
-        raise UserError(f"The shards of {output} do not hold every question of {data}; generate them again.")
-    kept, seen, correct = [], set(), 0
-    for record in records:
+    kept, seen, read, failed, correct = [], set(), Counter(), 0, 0
+    # One shard in memory at a time; all trajectories of a question lie in one.
+    for record in (record for path in shards for record in read_predictions(path)):
+        read[record["document"]] += 1
         if record["error"]:
+            failed += 1
             continue
         response = tokenizer.decode(record["turns"][-1], skip_special_tokens=True)
         if not scoring.outcome(response, examples[record["document"]].answers):
@@ -130,25 +129,28 @@ def keep_correct(
         if key not in seen:
             seen.add(key)
             kept.append({name: record[name] for name in SCHEMA.names})
+    if len(read) != len(examples):
+        raise UserError(f"The shards of {output} do not hold every question of {data}; generate them again.")
+    kept.sort(key=lambda trajectory: (trajectory["document"], trajectory["sample"]))
     solved = len({trajectory["document"] for trajectory in kept})
     summary = {
         "model": model,
         "questions": len(examples),
         "questions_with_a_correct_trajectory": solved,
-        "trajectories": len(records),
-        "failed": sum(record["error"] is not None for record in records),
+        "trajectories": read.total(),
+        "failed": failed,
         "correct": correct,
         "kept": len(kept),
         "turns": sum(len(trajectory["turns"]) for trajectory in kept),
     }
     say(
-        f"{summary['kept']} distinct of {correct} correct trajectories, of {len(records)} sampled ({summary['failed']} failed); "
+        f"{summary['kept']} distinct of {correct} correct trajectories, of {read.total()} sampled ({failed} failed); "
         f"{solved} of {len(examples)} questions have one"
     )
     if not kept:
         raise UserError(
             f"No trajectory of {model} passes the verifier (the last \\boxed{{}} equal to an answer) over {len(examples)} "
-            f"questions with {len(records) // len(examples)} samples each; there is nothing to learn from."
+            f"questions with {read.total() // len(examples)} samples each; there is nothing to learn from."
         )
     with files.whole(output) as temporary:
         pq.write_table(pa.Table.from_pylist(kept, schema=SCHEMA), temporary, compression="zstd")

@@ -27,7 +27,12 @@ def fetch_file(urls: list[str], expected: str, output: Path, say: Callable[[str]
     reasons = []
     for url in urls:
         try:
+            continued = partial.exists()
             _download(url, partial, say)
+            if continued and sha256(partial) != expected:
+                say(f"What an earlier attempt left of {output.name} does not fit; from the beginning.")
+                partial.unlink()
+                _download(url, partial, say)
             if (found := sha256(partial)) != expected:
                 partial.unlink()
                 raise Refused(f"its sha256 is {found[:12]}…, not {expected[:12]}…: another version, or damaged on the way")

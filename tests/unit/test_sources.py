@@ -79,6 +79,13 @@ def test_a_broken_download_goes_on_where_it_stopped(server, tmp_path):
     assert (tmp_path / "a.bin").read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize("left", [b"the beginning of another version", CONTENT[:-1] + b"x"])
+def test_what_a_wrong_address_left_does_not_spoil_the_right_one(server, tmp_path, left):
+    (tmp_path / ".partial.a.bin").write_bytes(left)
+    fetch(server, tmp_path / "a.bin", "file")
+    assert (tmp_path / "a.bin").read_bytes() == CONTENT
+
+
 @pytest.mark.trap(1, 4)
 @pytest.mark.parametrize(
     ("name", "message"),

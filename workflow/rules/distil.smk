@@ -187,10 +187,9 @@ def distillation_inputs(round):
     def inputs(wildcards):
         number = round(wildcards)
         files = [f"{trajectories_folder(wildcards, number)}/trajectories.parquet", train_set("train")]
-        files.append(model_folder(wildcards.model))
-        if run_row(wildcards)["training"] == "kd":
-            online = not distillation(wildcards)["precompute"]
-            files.append(model_folder(teacher(wildcards)) if online else f"{RUN.format(**wildcards)}/teacher.parquet")
+        files += dict.fromkeys([model_folder(wildcards.model), model_folder(teacher(wildcards))])
+        if run_row(wildcards)["training"] == "kd" and distillation(wildcards)["precompute"]:
+            files.append(f"{RUN.format(**wildcards)}/teacher.parquet")
         return files
 
     return inputs
