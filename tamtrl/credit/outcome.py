@@ -6,7 +6,7 @@ from tamtrl.credit.base import Turns
 from tamtrl.credit.normalise import group_ids, standardise
 from tamtrl.credit.settings import CreditSettings
 
-NEEDS: frozenset[str] = frozenset()
+NEEDS = ()
 
 
 def rewards(turns: Turns, settings: CreditSettings) -> torch.Tensor:

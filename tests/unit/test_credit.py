@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from conftest import REPOSITORY
 
 from tamtrl import credit
 from tamtrl.credit import outcome, teacher
@@ -222,7 +223,56 @@ def test_failed_trajectory_gets_zero_at_every_turn():
 
 
 def test_unknown_method_and_choice():
-    with pytest.raises(UserError, match="Unknown credit method 'magic'; there are outcome, teacher"):
+    with pytest.raises(UserError, match="Unknown credit method 'magic'; there are judge, outcome, prm, teacher"):
         credit.load("magic")
     with pytest.raises(UserError, match=r"credit.minmax is 'global'; it must be one of batch"):
         settings(minmax="global")
+
+
+# -- judge and process reward model --------------------------------------------------------------------------------------
+
+
+def test_judge_and_prm_multiply_the_score_and_the_outcome():
+    for name in ("judge", "prm"):
+        method, off = credit.load(name), CreditSettings(method=name, minmax="off")
+        # score * r for memory turns, r for the answer
+        assert method.rewards(two_rollouts(), off).tolist() == [0.9, 0.5, 1.0, 0.0, 0.0, 0.0]
+        plus = method.rewards(two_rollouts(), CreditSettings(method=name, minmax="off", combine="sum"))
+        assert plus.tolist() == [1.9, 1.5, 1.0, 0.7, 0.3, 0.0]
+        # min-max on: (0.9, 0.5, 0.7, 0.3) -> (1, 1/3, 2/3, 0)
+        scaled = method.rewards(two_rollouts(), CreditSettings(method=name))
+        assert scaled.tolist() == pytest.approx([1, 1 / 3, 1, 0, 0, 0])
+
+
+def test_a_turn_without_a_score_gets_no_advantage_and_counts_in_nobody_elses():
+    judge, off = credit.load("judge"), CreditSettings(method="judge", minmax="off")
+    turns = two_rollouts()
+    turns.score[1] = NAN
+    rewards = judge.rewards(turns, off)
+    assert rewards[1].isnan() and rewards[[0, 2, 3, 4, 5]].tolist() == [0.9, 1.0, 0.0, 0.0, 0.0]
+    advantages = judge.advantages(turns, rewards, off)
+    # without it: mean 1.9 / 5 = 0.38, variance (0.52^2 + 0.62^2 + 3 * 0.38^2) / 5 = 1.088 / 5
+    deviation = math.sqrt(1.088 / 5)
+    assert advantages[1] == 0
+    assert advantages[[0, 2, 3]].tolist() == pytest.approx([0.52 / deviation, 0.62 / deviation, -0.38 / deviation])
+    # min-max over the scores there are: (0.9, 0.7, 0.3) -> (1, 2/3, 0)
+    assert judge.rewards(turns, CreditSettings(method="judge", combine="sum"))[[0, 3, 4]].tolist() == pytest.approx([2, 2 / 3, 0])
+
+
+def test_a_batch_without_any_score_still_credits_the_answers():
+    judge, off = credit.load("judge"), CreditSettings(method="judge", minmax="off")
+    turns = two_rollouts()
+    turns.score[:] = NAN
+    # answers 1 and 0: mean 0.5, deviation 0.5
+    assert judge.advantages(turns, judge.rewards(turns, off), off).tolist() == [0, 0, 1, 0, 0, -1]
+
+
+def test_needs_are_read_without_importing(tmp_path, monkeypatch):
+    (tmp_path / "borrowed.py").write_text("from tamtrl.credit.judge import NEEDS, advantages, rewards\n")
+    (tmp_path / "silent.py").write_text("import this_does_not_exist\n")
+    for name in ("base", "judge"):
+        (tmp_path / f"{name}.py").write_text((REPOSITORY / "tamtrl" / "credit" / f"{name}.py").read_text())
+    monkeypatch.setattr(credit, "__path__", [str(tmp_path)])
+    assert credit.needs("borrowed") == ("judge",)
+    with pytest.raises(UserError, match="has no line `NEEDS"):
+        credit.needs("silent")
