@@ -128,6 +128,24 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--data", type=Path, required=True)
     sub.add_argument("--report", type=Path, required=True, help="JSON: what became of all trajectories and questions")
 
+    sub = verb(
+        "prm-label", verbs.prm_label, "Label memory turns with the outcome of their trajectory, for a process reward model."
+    )
+    sub.add_argument("run", type=Path, help="the process reward model's complete configuration")
+    sub.add_argument("shards", type=Path, nargs="+")
+    sub.add_argument("--base", required=True, help="folder of the BERT that will be trained")
+    sub.add_argument("--policy", required=True, help="folder of the model that sampled the trajectories")
+    sub.add_argument("--data", type=Path, required=True)
+    sub.add_argument("--report", type=Path, required=True, help="JSON: how many turns of each kind")
+
+    sub = verb("prm-train", verbs.prm_train, "Train a process reward model; started again, it continues.")
+    sub.add_argument("run", type=Path, help="the process reward model's complete configuration")
+    sub.add_argument("--turns", type=Path, required=True, help="what prm-label wrote")
+    sub.add_argument("--labels", type=Path, required=True, help="and its report")
+    sub.add_argument("--base", required=True, help="folder of the BERT to train")
+    sub.add_argument("--scratch", type=Path, required=True, help="checkpoints, kept between attempts")
+    add_resources(sub)
+
     sub = verb("teacher-probabilities", verbs.teacher_probabilities, "Compute a teacher's likeliest tokens on trajectories.")
     sub.add_argument("run", type=Path, help="the distillation run's complete configuration")
     add_resources(sub)
@@ -173,6 +191,10 @@ def parser() -> argparse.ArgumentParser:
 
     sub = verb("figure", verbs.figure, "Draw training dynamics: reward and response length per step.")
     sub.add_argument("--runs", type=Path, required=True, help="CSV of runs and their metrics files")
+    sub.add_argument("--title", default="")
+
+    sub = verb("figure-calibration", verbs.figure_calibration, "Draw how far a process reward model's probabilities are right.")
+    sub.add_argument("folders", type=Path, nargs="+", help="what prm-train wrote, with prm.yaml; one a seed")
     sub.add_argument("--title", default="")
     return root
 

@@ -17,6 +17,17 @@ from tamtrl.reading.prompts import STYLES
 T = TypeVar("T")
 
 
+class _Stored:
+    """A dataclass kept as YAML."""
+
+    @classmethod
+    def load(cls, path: str | Path):
+        return build(cls, files.read_yaml(path), str(path))
+
+    def save(self, path: str | Path) -> None:
+        files.write_text(path, yaml.safe_dump(dataclasses.asdict(self), sort_keys=False))
+
+
 @dataclass(frozen=True)
 class Reading(Budgets):
     prompts: str = "full"
@@ -110,6 +121,50 @@ class Distillation:
 
 
 @dataclass(frozen=True)
+class Scorer:
+    """Who scores memory turns from outside the policy, for credit methods that need it."""
+
+    kind: str  # judge or prm
+    model: str  # what its server calls it
+    path: str  # folder of the model; empty with an endpoint
+    endpoint: str  # base URL of an OpenAI-compatible server; empty: the job starts one itself
+    window_tokens: int
+    answer_tokens: int  # of a judge
+    request: dict  # more fields of a judge's requests
+    in_flight: int  # requests at once, of each rollout worker
+    timeout_seconds: float
+    failures_allowed: float  # share of a step's turns that may stay without a score
+    gpu_memory: float  # share of each device, of the job's own server
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("judge", "prm"):
+            raise UserError(f"The scorer is a {self.kind!r}; it must be a judge or a prm.")
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise UserError(f"judge.endpoint is {self.endpoint!r}; it must begin with http:// or https://.")
+        if "@" in self.endpoint:
+            raise UserError("judge.endpoint holds a password; give the key in the environment variable TAMTRL_JUDGE_KEY instead.")
+
+
+@dataclass(frozen=True)
+class ProcessRewardModel(_Stored):
+    """prm.yaml: everything `tamtrl prm-label` and `tamtrl prm-train` need."""
+
+    seed: int
+    reading: Reading
+    window_tokens: int
+    held_out: float  # share of the questions
+    batch: int  # turns a step
+    epochs: int
+    lr: float
+    weight_decay: float
+    save_every: int  # steps between checkpoints
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise UserError(f"prm.held_out is {self.held_out}; it must be a share of the questions between 0 and 1.")
+
+
+@dataclass(frozen=True)
 class Resources:
     """Where a run happens. Not part of a run's identity: more cores don't make another result."""
 
@@ -122,17 +177,6 @@ class Resources:
     def __post_init__(self) -> None:
         if self.device not in ("cpu", "gpu"):
             raise UserError(f"The device is {self.device!r}; it must be cpu or gpu.")
-
-
-class _Stored:
-    """A dataclass kept as YAML."""
-
-    @classmethod
-    def load(cls, path: str | Path):
-        return build(cls, files.read_yaml(path), str(path))
-
-    def save(self, path: str | Path) -> None:
-        files.write_text(path, yaml.safe_dump(dataclasses.asdict(self), sort_keys=False))
 
 
 @dataclass(frozen=True)
@@ -149,6 +193,7 @@ class Run(_Stored):
     reading: Reading
     credit: CreditSettings
     training: Training
+    scorer: Scorer | None = None  # where the credit method needs a judge or a process reward model
 
 
 LOSSES = ("sft", "kd")
@@ -214,6 +259,10 @@ def build(cls: type[T], mapping: dict[str, Any], where: str) -> T:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
+    if isinstance(hint, types.UnionType):  # "a dataclass or nothing"
+        if value is None:
+            return None
+        hint = next(inner for inner in get_args(hint) if dataclasses.is_dataclass(inner))
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, dict):
             raise UserError(f"{where} must hold keys and values, not {value!r}.")

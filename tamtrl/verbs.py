@@ -128,6 +128,22 @@ def keep_correct(args: argparse.Namespace) -> None:
     run(args.name, args.model, args.data, args.shards, args.output, args.report, say)
 
 
+def prm_label(args: argparse.Namespace) -> None:
+    from tamtrl.settings import ProcessRewardModel
+    from tamtrl.turn_scores.prm_data import label
+
+    run = ProcessRewardModel.load(args.run)
+    label(run, args.base, args.policy, args.data, args.shards, args.output, args.report, say)
+
+
+def prm_train(args: argparse.Namespace) -> None:
+    from tamtrl.settings import ProcessRewardModel
+    from tamtrl.turn_scores.prm_train import train as run
+
+    settings = ProcessRewardModel.load(args.run)
+    run(settings, resources(args), args.base, args.turns, args.labels, args.output, args.scratch, say)
+
+
 def teacher_probabilities(args: argparse.Namespace) -> None:
     from tamtrl.distillation.teacher import precompute
     from tamtrl.settings import DistillationRun
@@ -178,6 +194,12 @@ def figure(args: argparse.Namespace) -> None:
     from tamtrl.paper.figures import dynamics
 
     dynamics(args.runs, args.title, args.output)
+
+
+def figure_calibration(args: argparse.Namespace) -> None:
+    from tamtrl.paper.figures import calibration
+
+    calibration(args.folders, args.title, args.output)
 
 
 def resources(args: argparse.Namespace):

@@ -1,6 +1,8 @@
 """Figures, each written as SVG and PNG with the CSV it was drawn from."""
 
+import json
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -24,17 +26,35 @@ def dynamics(runs: Path, title: str, output: Path) -> None:
         name = row.method if row.variant == "main" else f"{row.method} ({row.variant})"
         parts.append(metrics.assign(model=row.model, run=name, seed=row.seed))
     data = pd.concat(parts, ignore_index=True)
+    _save(data, _draw_dynamics(data, title), output)
+
+
+def calibration(folders: Sequence[Path], title: str, output: Path) -> None:
+    """Of process reward models, one a seed: the share of held-out turns that led to a correct answer, by the probability they
+    were given, over how many turns that was. ``folders``: what `tamtrl prm-train` wrote, with prm.yaml."""
+    parts = []
+    for folder in folders:
+        report = json.loads((folder / "report.json").read_text())
+        label = (
+            f"seed {files.read_yaml(folder / 'prm.yaml')['seed']}: accuracy {report['accuracy']:.3f}, AUROC {report['auroc']:.3f}"
+        )
+        parts.append(pd.read_csv(folder / "calibration.csv").assign(model=label))
+    data = pd.concat(parts, ignore_index=True)
+    _save(data, _draw_calibration(data, title), output)
+
+
+def _save(data: pd.DataFrame, figure, output: Path) -> None:
+    """The drawn data as CSV, and the figure as SVG and PNG, all named like ``output``."""
     stem = output.with_suffix("")
     with files.whole(stem.with_suffix(".csv")) as temporary:
         data.to_csv(temporary, index=False)
-    figure = _draw(data, title)
     for suffix in (".svg", ".png"):
         with files.whole(stem.with_suffix(suffix)) as temporary:
             # No date inside: the same data give the same file.
             figure.savefig(temporary, dpi=200, metadata={"Date": None} if suffix == ".svg" else None)
 
 
-def _draw(data: pd.DataFrame, title: str):
+def _style():
     import matplotlib
 
     matplotlib.use("Agg")
@@ -43,6 +63,26 @@ def _draw(data: pd.DataFrame, title: str):
 
     sns.set_theme(context="paper", style="ticks", palette="colorblind")
     plt.rcParams["svg.hashsalt"] = "tamtrl"
+    return plt, sns
+
+
+def _draw_calibration(data: pd.DataFrame, title: str):
+    plt, sns = _style()
+    figure, (above, below) = plt.subplots(2, 1, figsize=(3.6, 4.2), height_ratios=[3, 1], sharex=True, layout="constrained")
+    above.plot([0, 1], [0, 1], color="0.6", linestyle=":", linewidth=1)
+    sns.lineplot(data, x="probability", y="share_correct", hue="model", style="model", markers=True, ax=above)
+    sns.lineplot(data, x="probability", y="turns", hue="model", style="model", markers=True, ax=below, legend=False)
+    above.set(ylabel="Share that led to a correct answer", ylim=(0, 1), xlim=(0, 1))
+    above.legend(title=None, frameon=False, loc="upper left")
+    below.set(xlabel="Probability given by the PRM", ylabel="Turns", ylim=(0, None))
+    if title:
+        figure.suptitle("\n".join(textwrap.wrap(title, 50)), fontsize="small")
+    sns.despine(figure)
+    return figure
+
+
+def _draw_dynamics(data: pd.DataFrame, title: str):
+    plt, sns = _style()
     models = list(dict.fromkeys(data["model"]))
     figure, axes = plt.subplots(len(models), len(PANELS), figsize=(7.2, 2.6 * len(models)), squeeze=False, layout="constrained")
     runs = list(dict.fromkeys(data["run"]))

@@ -1,5 +1,9 @@
-"""The reader as a verl agent loop: one trajectory in, one output (row) per turn out."""
+"""The reader as a verl agent loop: one trajectory in, one output (row) per turn out. Where the credit method needs a judge or a
+process reward model, each memory turn is sent to it as soon as it is written, while this and other trajectories go on."""
 
+import asyncio
+import dataclasses
+import time
 from functools import lru_cache
 from uuid import uuid4
 
@@ -10,8 +14,10 @@ from tamtrl import scoring, seeds
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Document, Generation, Reader
-from tamtrl.settings import Reading, build
+from tamtrl.settings import Reading, Scorer, build
 from tamtrl.training.dataset import example_file
+from tamtrl.turn_scores.client import Client
+from tamtrl.turn_scores.updates import UpdateWriter
 
 
 class MemoryAgentLoop(AgentLoopBase):
@@ -20,7 +26,13 @@ class MemoryAgentLoop(AgentLoopBase):
     async def run(self, sampling_params: dict, **sample) -> list[AgentLoopOutput]:
         settings = self.config.tamtrl
         reader = _reader(self.tokenizer, OmegaConf.to_yaml(settings))
-        example, document = _document(reader, sample["example"]["path"], sample["example"]["row"])
+        path, row = sample["example"]["path"], sample["example"]["row"]
+        example, document = _document(reader, path, row)
+        # Validation has no credit to assign.
+        client = _client(OmegaConf.to_yaml(settings.scorer)) if settings.scorer and path == self.config.data.train_files else None
+        writer = _writer(reader, path, row) if client else None
+        written: list[list[int]] = []
+        scoring_tasks: list[asyncio.Task] = []
         # One id a trajectory: verl then sends its turns to the same engine.
         request_id = uuid4().hex
         seed_names = ("rollout", int(sample["global_steps"]), example.id, int(sample["session_id"]))
@@ -32,9 +44,16 @@ class MemoryAgentLoop(AgentLoopBase):
                 prompt_ids=prompt_ids,
                 sampling_params={**sampling_params, "max_tokens": max_tokens, "seed": seed},
             )
-            return Generation(list(output.token_ids), list(output.log_probs), dict(output.extra_fields))
+            ids = list(output.token_ids)
+            if client and turn < len(document.chunks):
+                update = writer.write(turn, written[-1] if written else None, ids)
+                scoring_tasks.append(asyncio.create_task(client.score(update)))
+                written.append(ids)
+            return Generation(ids, list(output.log_probs), dict(output.extra_fields))
 
         turns = await reader.read(document, generate)
+        read_at = time.time()
+        scored = [dataclasses.asdict(one) for one in await asyncio.gather(*scoring_tasks)]
         answer = self.tokenizer.decode(reader.strip_end(turns[-1].generation.ids))
         outcome = scoring.outcome(answer, example.answers)
         return [
@@ -53,6 +72,8 @@ class MemoryAgentLoop(AgentLoopBase):
                     "is_answer": turn.is_answer,
                     "teacher_prompt_ids": turn.teacher_prompt_ids or [],
                     "dropped_tokens": document.dropped_tokens,
+                    "read_at": read_at,
+                    "scored": scored[turn.index] if turn.index < len(scored) else None,
                     "reward_extra_info": {"acc": outcome},
                 },
             )
@@ -66,6 +87,18 @@ def _reader(tokenizer, settings: str) -> Reader:
     reading = build(Reading, tamtrl["reading"], "reading")
     credit = build(CreditSettings, tamtrl["credit"], "credit")
     return Reader(Prompts(tokenizer, reading.prompts), reading, credit.view)
+
+
+@lru_cache(maxsize=1)
+def _client(settings: str) -> Client:
+    scorer = OmegaConf.to_container(OmegaConf.create(settings))
+    url = scorer.pop("url")
+    return Client(build(Scorer, scorer, "scorer"), url)
+
+
+@lru_cache(maxsize=64)
+def _writer(reader: Reader, path: str, row: int) -> UpdateWriter:
+    return UpdateWriter(reader, _document(reader, path, row)[1])
 
 
 @lru_cache(maxsize=64)

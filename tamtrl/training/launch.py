@@ -1,5 +1,6 @@
 """From run.yaml to verl: the Hydra configuration of a run and the process that trains it."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from tamtrl.settings import Resources, Run
 CONFIG = Path(__file__).parent / "config"
 
 
-def verl_values(run: Run, resources: Resources, checkpoints: Path) -> dict:
+def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: str = "") -> dict:
     """What of a run verl must know, as a nested mapping over tamtrl/training/config/{cpu,gpu}.yaml.
 
     Every key exists in verl's configuration or in ours; a key that verl renames is an error when they are merged.
@@ -31,6 +32,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path) -> dict:
             "seed": run.seed,
             "reading": vars(reading),
             "credit": vars(run.credit),
+            "scorer": dataclasses.asdict(run.scorer) | {"url": scorer_url} if run.scorer else None,
             "optimizer_steps": training.optimizer_steps,
             "poll_seconds": 0.1 if resources.device == "cpu" else 1.0,
         },
@@ -104,7 +106,7 @@ def model_path(path: str) -> str:
     return str(Path(path).absolute()) if Path(path).exists() else path
 
 
-def verl_config(run: Run, resources: Resources, checkpoints: Path):
+def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: str = ""):
     """verl's complete configuration for a run, checked by verl's own validator."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf, open_dict
@@ -115,7 +117,9 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path):
         config = compose(resources.device, overrides=["hydra.searchpath=[pkg://verl.trainer.config]"])
     OmegaConf.set_struct(config, True)
     with open_dict(config.tamtrl):
-        config.merge_with(verl_values(run, resources, checkpoints))
+        config.merge_with(verl_values(run, resources, checkpoints, scorer_url))
+    if run.scorer and not run.scorer.endpoint and resources.device == "gpu":
+        config.actor_rollout_ref.rollout.gpu_memory_utilization -= run.scorer.gpu_memory  # its server is on the same devices
     validate_config(config, need_reference_policy(config), need_critic(config))
     return config
 
@@ -145,6 +149,8 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
     import ray
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 
+    from tamtrl.turn_scores.server import reachable
+
     class TurnCreditRunner(TaskRunnerV1.__ray_metadata__.modified_class):
         def run(self, config):
             from verl.trainer.ppo.v1 import trainer_base
@@ -155,8 +161,9 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
             trainer_base.TRAINER_REGISTRY["sync"] = TurnCreditTrainer
             return super().run(config)
 
-    config = verl_config(Run.load(run_file), Resources(**json.loads(resources)), Path(checkpoints))
-    run_ppo(config, task_runner_class=ray.remote(TurnCreditRunner))
+    run, where = Run.load(run_file), Resources(**json.loads(resources))
+    with reachable(run.scorer, where, Path(checkpoints).parent / "scorer.log") as url:
+        run_ppo(verl_config(run, where, Path(checkpoints), url), task_runner_class=ray.remote(TurnCreditRunner))
 
 
 if __name__ == "__main__":

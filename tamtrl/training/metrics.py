@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -28,7 +28,7 @@ COLUMNS = {
     "padding_rows": "tamtrl/padding_rows",
     "truncated_rows": "tamtrl/truncated_rows",
 }
-PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/teacher_", "timing_s/")
+PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/score", "timing_s/")
 
 
 def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor) -> dict:
@@ -37,19 +37,45 @@ def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor) -> 
     out = {
         "tamtrl/rows": len(lengths),
         "tamtrl/outcome": turns.outcome[final].mean().item(),
-        "tamtrl/reward": rewards.mean().item(),
+        "tamtrl/reward": rewards.nanmean().item(),
         "tamtrl/response_length": lengths.float().mean().item(),
     }
     groups = {str(t): (turns.turn == t) & ~final for t in sorted(set(turns.turn[~final].tolist()))} | {"answer": final}
     for name, rows in groups.items():
-        out[f"tamtrl/reward_turn_{name}"] = rewards[rows].mean().item()
+        out[f"tamtrl/reward_turn_{name}"] = rewards[rows].nanmean().item()
         out[f"tamtrl/length_turn_{name}"] = lengths[rows].float().mean().item()
-    if turns.score is not None:
-        scores = turns.score[~turns.score.isnan()]
+    scores = turns.score[~turns.score.isnan()] if turns.score is not None else []
+    if len(scores):
         for quantile in QUANTILES:
-            out[f"tamtrl/teacher_q{int(100 * quantile):02d}"] = scores.quantile(quantile).item()
-        out["tamtrl/teacher_min"], out["tamtrl/teacher_max"] = scores.min().item(), scores.max().item()
+            out[f"tamtrl/score_q{int(100 * quantile):02d}"] = scores.quantile(quantile).item()
+        out["tamtrl/score_min"], out["tamtrl/score_max"] = scores.min().item(), scores.max().item()
     return out
+
+
+def scoring_metrics(scored: Sequence[dict | None], read_at: Sequence[float], timing: dict[str, float]) -> dict:
+    """What a judge or process reward model did in a step: how many of its answers were known before, asked for twice, or never
+    came. ``scored``: each row's `Scored` as a mapping, None on answer turns; ``read_at``: when its trajectory was read.
+
+    Seconds go to ``timing``: ``scoring``, in which some turn waited for its score, and of these ``scoring_tail``, after the last
+    trajectory was read. Only the tail is sure to make a step longer; the rest does so as far as the two share a machine.
+    """
+    turns = [one for one in scored if one]
+    timing["scoring"] = covered([(one["begin"], one["end"]) for one in turns])
+    timing["scoring_tail"] = max(0.0, max(one["end"] for one in turns) - max(read_at))
+    return {
+        "tamtrl/scores_known": sum(one["requests"] == 0 for one in turns),
+        "tamtrl/scores_asked_twice": sum(one["requests"] > 1 for one in turns),
+        "tamtrl/scores_missing": sum(one["score"] is None for one in turns),
+    }
+
+
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+    """The length of the union of intervals."""
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(intervals):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
 
 
 def read_steps(paths: Iterable[Path]) -> dict[int, dict]:

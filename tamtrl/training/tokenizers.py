@@ -1,9 +1,19 @@
-"""Small tokenizers with Qwen3's chat format, for models made from nothing."""
+"""Small tokenizers for models made from nothing: with Qwen3's chat format, or BERT's."""
 
 from collections.abc import Iterable
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from tokenizers import (
+    AddedToken,
+    BertWordPieceTokenizer,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 # Qwen3's own layout: with thinking off, the generation prompt holds an empty think block.
@@ -53,6 +63,13 @@ def bpe_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerF
     )
     tokenizer.train_from_iterator(texts, trainer)
     return _wrap(tokenizer)
+
+
+def wordpiece_tokenizer(texts: Iterable[str], vocabulary: int, window: int) -> BertTokenizerFast:
+    """BERT's own kind, uncased."""
+    tokenizer = BertWordPieceTokenizer()
+    tokenizer.train_from_iterator(texts, vocab_size=vocabulary, show_progress=False)
+    return BertTokenizerFast(tokenizer_object=tokenizer._tokenizer, model_max_length=window)
 
 
 def _wrap(tokenizer: Tokenizer, **extra) -> PreTrainedTokenizerFast:

