@@ -19,6 +19,8 @@ include: "workflow/rules/closed_book.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/distil.smk"
+include: "workflow/rules/scorers.smk"
+include: "workflow/rules/downloads.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/paper.smk"
 

@@ -13,7 +13,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(Path(workflow.basedir)))
 from tamtrl import credit
 from tamtrl.errors import UserError
-from tamtrl.settings import DistillationRun, EvaluationRun, Run, build
+from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 
 
 def check(document, schema, where):
@@ -53,6 +53,8 @@ SECTIONS = (
     "training",
     "distillation",
     "credit",
+    "judge",
+    "prm",
     "evaluation",
     "resources",
 )
@@ -165,7 +167,7 @@ def run_row(wildcards):
 def resolved(row):
     """The configuration with the row's overrides (`section.key=value`, separated by spaces) laid over it."""
     sections = deepcopy(
-        {name: config[name] for name in ("reading", "training", "distillation", "credit", "evaluation")}
+        {name: config[name] for name in ("reading", "training", "distillation", "credit", "judge", "evaluation")}
     )
     for override in row["overrides"].split():
         key, _, value = override.partition("=")
@@ -178,7 +180,31 @@ def resolved(row):
     return sections
 
 
-def training_run(row, seed, model_path, train_data, validation_data):
+def scorer_kind(row):
+    """judge, prm, or nothing: what a run's credit method needs beside the policy."""
+    kinds = {"judge", "prm"} & set(credit.needs(row["credit"])) if row["credit"] else ()
+    if len(kinds) > 1:
+        raise WorkflowError(f"Credit method {row['credit']} needs a judge and a prm; a run has one of them.")
+    return next(iter(kinds), None)
+
+
+SERVING = ("window_tokens", "in_flight", "timeout_seconds", "failures_allowed", "gpu_memory")
+
+
+def scorer(row, path):
+    """The section `scorer` of run.yaml. ``path``: of the model that the job serves."""
+    kind = scorer_kind(row)
+    if not kind:
+        return {}
+    settings = resolved(row)["judge"] if kind == "judge" else config["prm"]
+    own = {"kind": kind, "model": "prm", "path": str(path), "endpoint": "", "answer_tokens": 0, "request": {}}
+    if kind == "judge":
+        own |= {key: settings[key] for key in ("model", "endpoint", "answer_tokens", "request")}
+        own["path"] = "" if settings["endpoint"] else str(path)
+    return {"scorer": own | {key: settings[key] for key in SERVING}}
+
+
+def training_run(row, seed, model_path, train_data, validation_data, scorer_path=""):
     """run.yaml as a mapping; built once here so that a bad value stops the workflow before any job starts."""
     sections = resolved(row)
     run = {
@@ -192,7 +218,7 @@ def training_run(row, seed, model_path, train_data, validation_data):
         "reading": sections["reading"],
         "credit": {"method": row["credit"]} | sections["credit"],
         "training": sections["training"],
-    }
+    } | scorer(row, scorer_path)
     return validated(Run, run, row)
 
 

@@ -153,21 +153,3 @@ rule prepare_toy:
 rule data:
     input:
         collect("<results>/data/{dataset}.parquet", dataset=USED_SETS),
-
-
-USED_SOURCES = {DATASETS[name]["source"] for name in USED_SETS if "source" in DATASETS[name]}
-USED_MODELS = dict.fromkeys(
-    [
-        *RUNS["model"],
-        *(DATASETS[name]["tokenizer"] for name in USED_SETS if "tokenizer" in DATASETS[name]),
-        *(resolved(row)["distillation"]["teacher"] for _, row in RUNS.iterrows() if row["training"] in ("sft", "kd")),
-        *(config["closed_book"]["models"] if any(closed_book_verdicts(DATASETS[name]) for name in USED_SETS) else []),
-    ]
-)
-
-
-# Everything that needs the network: afterwards nothing does.
-rule downloads:
-    input:
-        [source_path(name) for name in sorted(USED_SOURCES)],
-        [model_folder(name) for name in USED_MODELS if name != "self" and "repository" in MODELS[name]],

@@ -36,13 +36,13 @@ rule backbone_recipe:
         Path(output[0]).write_text(yaml.safe_dump(params.recipe, sort_keys=False))
 
 
-# A small Qwen3 and its tokenizer, made from nothing; `tamtrl backbone` remakes the kept toy backbone by the same rule.
+# A small Qwen3 or BERT and its tokenizer, made from nothing; `tamtrl backbone` remakes the kept toy backbone by the same rule.
 rule make_backbone:
     input:
         recipe=rules.backbone_recipe.output,
         texts=lambda wc: (
             f"<results>/data/{config['train_sets']['train']}.parquet"
-            if MODELS[wc.model]["made"]["tokenizer"] == "bpe"
+            if MODELS[wc.model]["made"]["tokenizer"] != "word"
             else []
         ),
     output:

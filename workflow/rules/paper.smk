@@ -128,6 +128,24 @@ rule figure_dynamics:
         "tamtrl figure --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
 
 
+# How far the process reward model's probabilities are right, on questions it wasn't trained on.
+rule figure_calibration:
+    input:
+        collect(f"{PRM}/{{file}}", seed=config["seeds"], file=["report.json", "calibration.csv", "prm.yaml"]),
+    output:
+        csv="<results>/figures/prm_calibration.csv",
+        svg="<results>/figures/prm_calibration.svg",
+        png="<results>/figures/prm_calibration.png",
+    log:
+        "<logs>/figures/prm_calibration.log",
+    localrule: True
+    params:
+        folders=lambda wc, input: list(dict.fromkeys(str(Path(file).parent) for file in input)),
+        title=config["note"],
+    shell:
+        "tamtrl figure-calibration {params.folders} --title {params.title:q} --output {output.csv} 2> {log}"
+
+
 rule paper_tables:
     input:
         collect("results/published/{table}.{kind}", table=PAPER_TABLES, kind=KINDS),
@@ -142,6 +160,12 @@ rule tables:
         ),
 
 
+FIGURES = [
+    *([] if rows_of("dynamics").empty else ["dynamics"]),
+    *(["prm_calibration"] if "prm" in map(scorer_kind, rows_of("table1").to_dict("records")) else []),
+]
+
+
 rule figures:
     input:
-        [] if rows_of("dynamics").empty else collect("<results>/figures/dynamics.{kind}", kind=["csv", "svg", "png"]),
+        collect("<results>/figures/{figure}.{kind}", figure=FIGURES, kind=["csv", "svg", "png"]),

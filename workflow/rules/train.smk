@@ -20,6 +20,7 @@ rule configure_run:
             concrete(model_folder(wc.model)),
             concrete(train_set("train")),
             concrete(train_set("validation")),
+            concrete(scorer_folder(wc) or ""),
         ),
     run:
         Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
@@ -33,6 +34,7 @@ rule train_rl:
         train=train_set("train"),
         validation=train_set("validation"),
         model=lambda wc: model_folder(wc.model),
+        scorer=lambda wc: scorer_folder(wc),
     output:
         model=directory(f"{RUN}/model"),
         metrics=f"{RUN}/metrics.csv",
