@@ -120,8 +120,8 @@ def test_kl_is_zero_before_the_first_update_and_positive_after(metrics):
 def test_gradients_and_teacher_scores(metrics):
     norms = metrics["grad_norm"].dropna()
     assert len(norms) == STEPS and (norms > 0).all() and (norms < float("inf")).all()
-    assert (metrics["teacher_min"].dropna() >= 0).all() and (metrics["teacher_max"].dropna() <= 1).all()
-    assert (metrics["teacher_min"].dropna() < metrics["teacher_max"].dropna()).all()
+    assert (metrics["score_min"].dropna() >= 0).all() and (metrics["score_max"].dropna() <= 1).all()
+    assert (metrics["score_min"].dropna() < metrics["score_max"].dropna()).all()
 
 
 def test_metrics_have_every_phase_and_turn(metrics):
@@ -131,7 +131,7 @@ def test_metrics_have_every_phase_and_turn(metrics):
         "reward_turn_2",
         "reward_turn_answer",
         "length_turn_0",
-        "teacher_q50",
+        "score_q50",
         "entropy",
     } <= columns
     phases = ("gen", "old_log_prob", "ref", "teacher", "update_actor", "update_weights", "step")
