@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help setup toy test lint format clean
+.PHONY: help setup gpu toy test lint format clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -11,8 +11,12 @@ help: ## what there is
 setup: .venv/ready ## the pinned CPU environment in .venv (about 4 GB)
 
 .venv/ready: envs/cpu.lock envs/install.sh pyproject.toml
-	bash envs/install.sh "$(PYTHON)" .venv
+	bash envs/install.sh cpu "$(PYTHON)" .venv
 	touch $@
+
+gpu: ## the pinned CUDA environment in .venv instead, for machines and clusters with GPUs
+	bash envs/install.sh gpu "$(PYTHON)" .venv
+	touch .venv/ready
 
 toy: .venv/ready ## the toy paper: every step of the paper on 2 CPU cores
 	snakemake --profile toy
