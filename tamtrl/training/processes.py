@@ -27,7 +27,9 @@ REGISTER_SECONDS = 5
 SHARED_MEMORY = Path("/dev/shm")
 _COLOUR = r"(?:\x1b\[[0-9;]*m)?"
 _PROCESS = r"(?:\([^)]*\) ?|\[rank\d+\]: ?)?"  # Ray's prefix or torchrun's
-_CAUSE = re.compile(rf"^{_COLOUR}{_PROCESS}{_COLOUR}\s*([\w.]*(?:Error|Exception|Killed)\b.*)")
+_LOGGER = r"(?:ERROR \S+ \S+ \[[^\]]*\] )?"  # vLLM's
+_CAUSE = re.compile(rf"^{_COLOUR}{_PROCESS}{_COLOUR}{_LOGGER}\s*([\w.]*(?:Error|Exception|Killed)\b.*)")
+_CONSEQUENCES = ("ChildFailedError", "EngineDeadError")  # of an error that was logged before
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -93,7 +95,7 @@ def cause(log: Path, begin: int = 0) -> str:
     which says that a rank failed, comes after the one that says why."""
     found = "no exception in the log"
     for line in log.read_bytes()[begin:].decode(errors="replace").splitlines():
-        if (match := _CAUSE.match(line)) and "ChildFailedError" not in line:
+        if (match := _CAUSE.match(line)) and not any(name in line for name in _CONSEQUENCES):
             found = match[1].strip()
     return found[:500]
 

@@ -92,7 +92,7 @@ def serve(scorer: Scorer, resources: Resources, log: Path) -> Iterator[str]:
                     break
             time.sleep(0.5)
         ending = threading.Event()
-        threading.Thread(target=_watch, args=(process, ending, name, log), daemon=True).start()
+        threading.Thread(target=_watch, args=(process, ending, name, log, begin), daemon=True).start()
         yield f"http://{host}:{port}" + ("/v1" if scorer.kind == "judge" else "")
         ending.set()
     finally:
@@ -104,9 +104,9 @@ def serve(scorer: Scorer, resources: Resources, log: Path) -> Iterator[str]:
             process.wait()
 
 
-def _watch(process: subprocess.Popen, ending: threading.Event, name: str, log: Path) -> None:
+def _watch(process: subprocess.Popen, ending: threading.Event, name: str, log: Path, begin: int) -> None:
     code = process.wait()
     if not ending.is_set():
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        print(f"RuntimeError: The {name}'s server {how} during training (its log: {log})", file=sys.stderr, flush=True)
+        how = f"was killed by signal {-code}" if code < 0 else f"ended: {cause(log, begin)}"
+        print(f"RuntimeError: The {name}'s server {how} (full log: {log})", file=sys.stderr, flush=True)
         os._exit(1)
