@@ -12,6 +12,7 @@ from pathlib import Path
 from tamtrl import files
 from tamtrl.errors import UserError
 from tamtrl.training import metrics, processes
+from tamtrl.training.time_limit import OutOfTimeError
 
 TRACKER = "latest_checkpointed_iteration.txt"
 
@@ -89,7 +90,13 @@ class Job:
                 f"(stall_minutes); the last lines of {log} say where it hung."
             )
         if code:
-            raise UserError(f"Training failed: {processes.cause(log, begin)} (exit code {code}; full log: {log}).")
+            cause = processes.cause(log, begin)
+            if OutOfTimeError.__name__ in cause:
+                raise UserError(
+                    f"Training stopped after step {self.last_checkpoint()} of {self.steps}, before the job's time limit; the "
+                    "same command continues."
+                )
+            raise UserError(f"Training failed: {cause} (exit code {code}; full log: {log}).")
 
     def _progress(self, attempt_log: Path, say: Callable[[str], None]) -> Callable[[], float]:
         """Say each new step once; the time of the file's last change is the sign of life."""

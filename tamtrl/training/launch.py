@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources, Run
+from tamtrl.training.environment import model_path
 
 CONFIG = Path(__file__).parent / "config"
 
@@ -22,11 +24,9 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             f"training.micro_batch_tokens ({training.micro_batch_tokens}) is less than reading.window_tokens "
             f"({reading.window_tokens}): the longest row would not fit a micro-batch."
         )
-    # Ray's CPUs only count: verl reserves several for every rank and one for each helper, and a placement group that asks
-    # for more than there are waits for ever. On a CPU the ranks' GPUs only count as well.
-    ray_init = {"num_cpus": max(resources.cores, 8 + 16 * resources.devices)}
+    ray_init = {"num_cpus": ray_cpus(resources)}
     if resources.device == "cpu":
-        ray_init["num_gpus"] = resources.devices
+        ray_init["num_gpus"] = resources.devices  # ranks are counted as GPUs there as well
     return {
         "tamtrl": {
             "seed": run.seed,
@@ -101,9 +101,10 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
     }
 
 
-def model_path(path: str) -> str:
-    """Folders become absolute (Ray workers start elsewhere); a hub id stays as it is."""
-    return str(Path(path).absolute()) if Path(path).exists() else path
+def ray_cpus(resources: Resources) -> int:
+    """What Ray is told that a node has. It only counts: verl reserves several CPUs for every rank and one for each helper,
+    and a placement group that asks for more than there are waits for ever."""
+    return max(resources.cores, 8 + 16 * resources.devices)
 
 
 def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: str = ""):
@@ -124,31 +125,12 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
     return config
 
 
-def environment(model_path: str, resources: Resources, attempt_log: Path) -> dict[str, str]:
-    """Variables of the training process and of every process it starts."""
-    variables = {
-        "VERL_FILE_LOGGER_PATH": str(attempt_log.absolute()),
-        "HYDRA_FULL_ERROR": "1",
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "TOKENIZERS_PARALLELISM": "false",
-        "WANDB_MODE": "disabled",
-        "PYTHONUNBUFFERED": "1",
-    }
-    if Path(model_path).exists():
-        variables["HF_HUB_OFFLINE"] = "1"  # compute nodes often have no network, and a query that hangs costs minutes
-    if resources.device == "cpu":
-        from tamtrl.training import cpu
-
-        variables |= cpu.environment(resources.cores // resources.devices)
-    return variables
-
-
 def main(run_file: str, checkpoints: str, resources: str) -> None:
     """The training process itself; ``tamtrl train`` starts and watches it (processes.py)."""
     import ray
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 
+    from tamtrl.training.ray_cluster import over_nodes
     from tamtrl.turn_scores.server import reachable
 
     class TurnCreditRunner(TaskRunnerV1.__ray_metadata__.modified_class):
@@ -161,9 +143,17 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
             trainer_base.TRAINER_REGISTRY["sync"] = TurnCreditTrainer
             return super().run(config)
 
+    # SLURM names a job's GPUs for AMD's software too, and verl refuses both.
+    os.environ.pop("ROCR_VISIBLE_DEVICES", None)
     run, where = Run.load(run_file), Resources(**json.loads(resources))
-    with reachable(run.scorer, where, Path(checkpoints).parent / "scorer.log") as url:
-        run_ppo(verl_config(run, where, Path(checkpoints), url), task_runner_class=ray.remote(TurnCreditRunner))
+    with (
+        reachable(run.scorer, where, Path(checkpoints).parent / "scorer.log") as url,
+        over_nodes(where, ray_cpus(where)) as address,
+    ):
+        config = verl_config(run, where, Path(checkpoints), url)
+        if address:
+            config.ray_kwargs.ray_init = {"address": address}  # whose nodes have been counted already
+        run_ppo(config, task_runner_class=ray.remote(TurnCreditRunner))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """verl's synchronous PPO trainer with turn-level credit: the teacher pass, the advantages, and a fixed number of
 optimizer steps a rollout batch."""
 
+import time
 from dataclasses import replace
 
 import torch
@@ -16,11 +17,11 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
 
 from tamtrl import credit
-from tamtrl.credit import teacher
 from tamtrl.credit.base import Turns
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.settings import build
 from tamtrl.training.metrics import scoring_metrics, turn_metrics
+from tamtrl.training.time_limit import Clock, OutOfTimeError
 
 TEACHER_PARTITION = "teacher"
 
@@ -32,8 +33,17 @@ class TurnCreditTrainer(PPOTrainerSync):
         self.credit = credit.load(self.credit_settings.method)
         self.optimizer_steps = settings["optimizer_steps"]
         super().__init__(config)
+        self.clock = Clock()
         # verl polls for finished rollouts every 2 s, which is longer than a toy rollout takes.
         self.replay_buffer.poll_interval = settings["poll_seconds"]
+
+    def on_step_begin(self):
+        if not self.clock.another_step_fits(time.time()):
+            self.global_steps -= 1  # the step that is done
+            if self.global_steps % self.config.trainer.save_freq:
+                self._save_checkpoint()
+            raise OutOfTimeError(f"no other step fits before the time limit; step {self.global_steps} is saved")
+        super().on_step_begin()
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -120,7 +130,7 @@ class TurnCreditTrainer(PPOTrainerSync):
         memory = [i for i in range(len(real)) if not turns.is_answer[i]]
         rows = [(extras[real[i]]["teacher_prompt_ids"], responses[real[i]]) for i in memory]
         score = torch.full((len(real),), float("nan"), dtype=torch.float64)
-        score[memory] = teacher.score(self._teacher_log_probs(rows), self.credit_settings)
+        score[memory] = self.credit.score(self._teacher_log_probs(rows), self.credit_settings)
         return replace(turns, score=score)
 
     def _require_scores(self, scored: list[dict]) -> None:

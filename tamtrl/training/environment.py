@@ -1,0 +1,31 @@
+"""What every kind of training process is given: paths that mean the same elsewhere, and environment variables."""
+
+from pathlib import Path
+
+from tamtrl.settings import Resources
+from tamtrl.training.time_limit import stop_at
+
+
+def model_path(path: str) -> str:
+    """Folders become absolute (Ray workers start elsewhere); a hub id stays as it is."""
+    return str(Path(path).absolute()) if Path(path).exists() else path
+
+
+def environment(model_path: str, resources: Resources, attempt_log: Path) -> dict[str, str]:
+    """Variables of the training process and of every process it starts."""
+    variables = {
+        "VERL_FILE_LOGGER_PATH": str(attempt_log.absolute()),
+        "HYDRA_FULL_ERROR": "1",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "WANDB_MODE": "disabled",
+        "PYTHONUNBUFFERED": "1",
+    } | stop_at()
+    if Path(model_path).exists():
+        variables["HF_HUB_OFFLINE"] = "1"  # compute nodes often have no network, and a query that hangs costs minutes
+    if resources.device == "cpu":
+        from tamtrl.training import cpu
+
+        variables |= cpu.environment(resources.cores // resources.devices)
+    return variables

@@ -1,0 +1,52 @@
+"""When the scheduler will end this job, and whether another step still fits before that."""
+
+import os
+import subprocess
+import time
+
+STOP_AT = "TAMTRL_STOP_AT"
+RESERVE_SECONDS = 60  # for a checkpoint, and for what can't be foreseen
+
+
+class OutOfTimeError(Exception):
+    """Training stopped by itself, with a checkpoint, because no other step fits."""
+
+
+def seconds(left: str) -> float | None:
+    """SLURM's ``[days-]hours:minutes:seconds`` (leading parts may be missing) in seconds; None for words such as UNLIMITED."""
+    days, _, clock = left.strip().rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdigit() for part in [*parts, days or "0"]):
+        return None
+    total = 0
+    for part in parts:
+        total = 60 * total + int(part)
+    return total + 86400 * int(days or 0)
+
+
+def stop_at() -> dict[str, str]:
+    """The environment variable that tells a training process when its SLURM job ends (seconds since the epoch); nothing outside
+    SLURM, or where there is no limit."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job:
+        return {}
+    try:
+        asked = subprocess.run(["squeue", "-h", "-j", job, "-o", "%L"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    left = seconds(asked.stdout) if asked.stdout.strip() else None
+    return {STOP_AT: str(time.time() + left)} if left is not None else {}
+
+
+class Clock:
+    """Asked before each step. A step lasts from one question to the next, with its checkpoint and validation."""
+
+    def __init__(self):
+        self.stop_at = float(os.environ.get(STOP_AT, "inf"))
+        self.longest, self.last = 0.0, None
+
+    def another_step_fits(self, now: float) -> bool:
+        if self.last is not None:
+            self.longest = max(self.longest, now - self.last)
+        self.last = now
+        return now + 1.2 * self.longest + RESERVE_SECONDS < self.stop_at
