@@ -10,7 +10,8 @@ import yaml
 from tamtrl.settings import EvaluationRun, Resources, Run, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
-from tamtrl.training import launch, metrics, processes
+from tamtrl.training import metrics, processes
+from tamtrl.training.environment import environment
 
 REPOSITORY = Path(__file__).parents[1]
 RESOURCES = Resources("cpu", 1, 1, 2, 0)
@@ -67,7 +68,7 @@ def measure(name: str, command: list[str], credit: str, folder: Path, scorer: di
     attempt = folder / "0000.jsonl"
     code = processes.supervise(
         [sys.executable, *command, str(run_file), str(folder / "checkpoints"), json.dumps(vars(RESOURCES))],
-        launch.environment(Run.load(run_file).model_path, RESOURCES, attempt),
+        environment(Run.load(run_file).model_path, RESOURCES, attempt),
         folder / "train.log",
         folder / "processes.json",
         lambda: attempt.stat().st_mtime if attempt.exists() else 0.0,

@@ -16,6 +16,21 @@ from tamtrl.reading.prompts import STYLES
 
 T = TypeVar("T")
 
+# Settings of how a run is carried out, wherever they stand; what comes out doesn't depend on them.
+OPERATIONAL = frozenset(
+    {
+        "checkpoints_kept", "failures_allowed", "gpu_memory", "in_flight", "micro_batch_tokens", "rollout_workers", "save_every",
+        "shards", "stall_minutes", "timeout_seconds",
+    }
+)  # fmt: skip
+
+
+def substance(settings: Any) -> Any:
+    """Settings without the operational ones, at every depth."""
+    if isinstance(settings, dict):
+        return {key: substance(value) for key, value in settings.items() if key not in OPERATIONAL}
+    return settings
+
 
 class _Stored:
     """A dataclass kept as YAML."""

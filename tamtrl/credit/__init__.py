@@ -1,7 +1,8 @@
 """Credit assignment: who in a trajectory gets how much of the outcome. Pure functions of tensors.
 
 One file per method. A method is a module with ``NEEDS`` (a tuple of what must be computed for it: ``"teacher"``, ``"judge"``,
-``"prm"``, or nothing), ``rewards(turns, settings)`` and ``advantages(turns, rewards, settings)``; its name is its file's.
+``"prm"``, or nothing), ``rewards(turns, settings)`` and ``advantages(turns, rewards, settings)``; its name is its file's. One
+that needs the teacher also has ``score(log_probs, settings)``, which makes a score of the teacher's log-probabilities.
 """
 
 import ast

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tamtrl import code_digest
 from tamtrl.distillation.samples import turn_counts
 from tamtrl.errors import UserError
 from tamtrl.machine import require
 from tamtrl.provenance import digest, write_card
-from tamtrl.settings import DistillationRun, Resources
+from tamtrl.settings import DistillationRun, Resources, substance
 from tamtrl.training import metrics
+from tamtrl.training.environment import environment
 from tamtrl.training.job import Job, locked, publish_model, require_model
-from tamtrl.training.launch import environment
 
-# Settings of how a run is carried out, or of how its trajectories were made (which their file tells); changing these keeps its
-# checkpoints.
-OPERATIONAL = {"save_every", "micro_batch_tokens", "stall_minutes", "shards"}
 COLUMNS = {"loss": "train/loss", "grad_norm": "train/grad_norm", "lr": "train/lr", "tokens": "train/global_tokens"}
 
 
@@ -73,13 +71,12 @@ def _describe(step: int, values: dict) -> str | None:
 
 def identity(run: DistillationRun) -> str:
     """Digest of all that a trained model depends on."""
-    settings = dataclasses.asdict(run)
-    settings["distillation"] = {k: v for k, v in settings["distillation"].items() if k not in OPERATIONAL}
+    settings = substance(dataclasses.asdict(run))
     paths = [settings.pop(key) for key in ("model_path", "train_data", "trajectories")]
     teacher, probabilities = settings.pop("teacher_path"), settings.pop("teacher_probabilities")
     if run.loss == "kd":
         paths.append(probabilities if run.distillation.precompute else teacher)
-    return digest(settings, *paths)
+    return digest([settings, code_digest.of_distillation()], *paths)
 
 
 def samples(trajectories: str) -> int:

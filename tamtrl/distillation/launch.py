@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, Resources
-from tamtrl.training.launch import model_path
+from tamtrl.training.environment import model_path
 
 CONFIG = Path(__file__).parent / "config"
 

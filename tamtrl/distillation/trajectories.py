@@ -14,11 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tamtrl import files, scoring, seeds
+from tamtrl import code_digest, files, scoring, seeds
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
-from tamtrl.evaluation.score import read_predictions
+from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.evaluation.work import Work
 from tamtrl.machine import require
 from tamtrl.provenance import digest
@@ -52,7 +52,8 @@ def generate(
     indices = range(number, len(examples), shards)
     settings = dataclasses.asdict(run)
     del settings["in_flight"]
-    kept = output.with_name(f".{output.name}.{digest([settings, shard], model, data)}.jsonl")
+    code = code_digest.digest("tamtrl.distillation.trajectories")
+    kept = output.with_name(f".{output.name}.{digest([settings, shard, code], model, data)}.jsonl")
     one = Work(f"shard {number} of {shards}", indices, run.samples, kept, output)
     if len(one.finished) < len(indices):
         asyncio.run(_generate(run, resources, model, examples, one, say))

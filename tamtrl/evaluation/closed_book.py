@@ -13,7 +13,7 @@ from tamtrl import files, scoring, seeds
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
-from tamtrl.evaluation.score import read_predictions
+from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.evaluation.work import Work
 from tamtrl.machine import require
 from tamtrl.provenance import digest

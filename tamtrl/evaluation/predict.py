@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from tamtrl import seeds
+from tamtrl import code_digest, seeds
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
@@ -40,9 +40,10 @@ def predict(
         raise UserError("Two of the data files have the same name; their predictions would overwrite each other.")
     settings = dataclasses.asdict(run)
     del settings["evaluation"]["in_flight"]
+    code = code_digest.digest("tamtrl.evaluation.predict")
     works = []
     for path in data:
-        kept = scratch / f"{path.stem}.{digest(settings, model, path)}.jsonl"
+        kept = scratch / f"{path.stem}.{digest([settings, code], model, path)}.jsonl"
         # What another model or setting left of this benchmark.
         for stale in scratch.glob(f"{path.stem}.*.jsonl"):
             if stale != kept:

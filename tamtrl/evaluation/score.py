@@ -1,24 +1,12 @@
 """From stored predictions to scores: every metric per document, and the means with their intervals."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pandas as pd
 
 from tamtrl import files, scoring
-from tamtrl.errors import UserError
+from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.paper.statistics import bootstrap_interval
-
-
-def read_predictions(path: str | Path) -> list[dict]:
-    try:
-        with gzip.open(path, "rt") as stream:
-            return [json.loads(line) for line in stream]
-    except FileNotFoundError:
-        raise UserError(f"Prediction file {path} does not exist.") from None
-    except (OSError, EOFError, json.JSONDecodeError) as error:
-        raise UserError(f"{path} is not a complete prediction file ({error}).") from None
 
 
 def document_scores(records: list[dict], f1_rule: str) -> pd.DataFrame:

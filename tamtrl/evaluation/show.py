@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tamtrl import scoring
 from tamtrl.errors import UserError
-from tamtrl.evaluation.score import read_predictions
+from tamtrl.evaluation.predictions import read_predictions
 
 
 def show(predictions: Path, document: int, sample: int) -> str:

@@ -7,19 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tamtrl import credit
+from tamtrl import code_digest, credit
 from tamtrl.errors import UserError
 from tamtrl.machine import require
 from tamtrl.provenance import digest, write_card
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
-from tamtrl.settings import Resources, Run
-from tamtrl.training import launch, metrics
+from tamtrl.settings import Resources, Run, substance
+from tamtrl.training import metrics
+from tamtrl.training.environment import environment
 from tamtrl.training.job import Job, locked, publish_model, require_model
-
-# Settings of how a run is carried out; changing them keeps its checkpoints.
-OPERATIONAL = {"save_every", "checkpoints_kept", "micro_batch_tokens", "rollout_workers", "stall_minutes"}
-OPERATIONAL |= {"in_flight", "timeout_seconds", "failures_allowed", "gpu_memory"}  # of a scorer
 
 
 def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
@@ -47,7 +44,7 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
         scratch,
         run.training.steps,
         [*launcher, str(run_file), str(scratch / "checkpoints"), json.dumps(vars(resources))],
-        lambda attempt_log: launch.environment(run.model_path, resources, attempt_log),
+        lambda attempt_log: environment(run.model_path, resources, attempt_log),
         model="actor/huggingface",
         last_file="data.pt",
         stall_minutes=run.training.stall_minutes,
@@ -63,15 +60,12 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
 
 def identity(run: Run) -> str:
     """Digest of all that a trained model depends on."""
-    settings = dataclasses.asdict(run)
+    settings = substance(dataclasses.asdict(run))
     paths = [settings.pop(key) for key in ("model_path", "train_data", "validation_data")]
-    scorer = settings["scorer"] or {}
-    if path := scorer.pop("path", ""):
+    if settings["scorer"] and (path := settings["scorer"].pop("path")):
         paths.append(path)
-    for section in (settings["training"], scorer):
-        for key in OPERATIONAL & set(section):
-            del section[key]
-    return digest(settings, *paths)
+    code = code_digest.of_training(run.credit.method, run.scorer is not None)
+    return digest([settings, code], *paths)
 
 
 def _describe(step: int, values: dict) -> str | None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from tamtrl import files, scoring, seeds
 from tamtrl.errors import UserError
-from tamtrl.evaluation.score import read_predictions
+from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.settings import ProcessRewardModel

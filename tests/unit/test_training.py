@@ -20,6 +20,7 @@ from tamtrl.credit.base import Turns
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources, Run, Scorer, build
 from tamtrl.training import launch, metrics, processes
+from tamtrl.training.environment import environment
 from tamtrl.training.job import Job
 from tamtrl.training.train import identity, train
 
@@ -92,14 +93,14 @@ def test_rows_must_fit_a_micro_batch():
 
 
 def test_no_cpu_adaptation_reaches_a_gpu_run():
-    variables = launch.environment(paper_run().model_path, GPU, Path("log.jsonl"))
+    variables = environment(paper_run().model_path, GPU, Path("log.jsonl"))
     assert not any("tamtrl.training.cpu" in value for value in variables.values()) and "VERL_PLATFORM" not in variables
     code = "import sys, tamtrl.training.launch, tamtrl.training.train; print('tamtrl.training.cpu.platform' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
     # the vLLM plugin is installed everywhere, and does nothing outside a CPU training run
     code = "from tamtrl.training.cpu.vllm_plugin import register; register(); import sys; print('vllm' in sys.modules)"
-    environment = {k: v for k, v in os.environ.items() if k != "VERL_PLATFORM"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    plain = {k: v for k, v in os.environ.items() if k != "VERL_PLATFORM"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
     assert done.stdout.strip() == "False", done.stderr
 
 
@@ -279,6 +280,9 @@ def test_cause_is_the_last_exception(tmp_path):
     assert processes.cause(log, begin=log.read_text().index("bye")) == "no exception in the log"  # an earlier attempt's
     log.write_text("[rank0]: RuntimeError: why\nelastic.multiprocessing.errors.ChildFailedError: \n====\n")
     assert processes.cause(log) == "RuntimeError: why"  # and not torchrun's
+    vllm = "ERROR 11-30 01:15:04 [core.py:1351]"
+    log.write_text(f"(Worker pid=1) {vllm} RuntimeError: why\n(APIServer pid=2) {vllm} vllm.v1.EngineDeadError: See above\n")
+    assert processes.cause(log) == "RuntimeError: why"  # nor vLLM's
     log.write_text("nothing")
     assert processes.cause(log) == "no exception in the log"
 

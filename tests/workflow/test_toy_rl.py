@@ -18,7 +18,8 @@ import torch
 import yaml
 from conftest import REPOSITORY
 
-from tamtrl.evaluation.score import read_predictions
+from tamtrl import code_digest
+from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.provenance import digest
 from tamtrl.settings import EvaluationRun, Run, build
 from tamtrl.tasks import toy
@@ -185,7 +186,8 @@ def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
     # as a kill would leave it: some documents done, one half done, one line cut off
     settings = dataclasses.asdict(EvaluationRun.load(run_folder / "evaluation.yaml"))
     del settings["evaluation"]["in_flight"]
-    name = digest(settings, run_folder / "out" / "model", run_folder / "validation.parquet")
+    code = code_digest.digest("tamtrl.evaluation.predict")
+    name = digest([settings, code], run_folder / "out" / "model", run_folder / "validation.parquet")
     partial = kept / f"validation.{name}.jsonl"
     assert partial.exists()
     stale = kept / "validation.0123456789ab.jsonl"  # another model's

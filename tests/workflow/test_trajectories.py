@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 from test_toy_rl import left_over, toy_config
 
 from tamtrl.distillation.distil import identity, samples
-from tamtrl.evaluation.score import read_predictions
+from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.settings import DistillationRun, GenerationRun, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples

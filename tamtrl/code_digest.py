@@ -1,0 +1,94 @@
+"""A digest of the code that a result depends on: modules, all that they import of this package, and their YAML files.
+Blind to comments, docstrings and formatting, so that only what may change a result makes it be made again."""
+
+import ast
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+# They carry a run out, watch it, write it down, or read its settings, which count by their values. What comes out doesn't depend
+# on them.
+OPERATIONAL = frozenset(
+    f"tamtrl.{name}"
+    for name in (
+        "cli", "code_digest", "credit.settings", "errors", "files", "machine", "provenance", "settings", "verbs",
+        "evaluation.work", "training.environment", "training.job", "training.metrics", "training.processes",
+        "training.ray_cluster", "training.time_limit", "turn_scores.server",
+    )
+)  # fmt: skip
+
+
+def digest(*modules: str, without: Collection[str] = ()) -> str:
+    """Twelve hex digits. ``without``: modules that are imported but not used for this."""
+    parts = []
+    for module in sorted(closure(modules, OPERATIONAL | set(without))):
+        parts += [module, _code(module)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def of_training(credit_method: str, scored: bool) -> str:
+    """Of a reinforcement-learning run: of credit methods and scorers, only those that it uses count."""
+    modules = [f"tamtrl.training.{name}" for name in ("launch", "trainer", "agent_loop", "dataset")]
+    unused = () if scored else ("tamtrl.turn_scores.client", "tamtrl.turn_scores.updates")
+    return digest(*modules, f"tamtrl.credit.{credit_method}", without=unused)
+
+
+def of_distillation() -> str:
+    return digest(*(f"tamtrl.distillation.{name}" for name in ("launch", "trainer", "samples")))
+
+
+def closure(modules: Iterable[str], without: Collection[str] = ()) -> set[str]:
+    """The modules and what they import of this package, directly or not; those in ``without`` are neither counted nor
+    followed."""
+    found: set[str] = set()
+    waiting = [module for module in modules if module not in without]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += [name for name in _imports(module) if name not in without]
+    return found
+
+
+def _path(module: str) -> Path | None:
+    base = ROOT.joinpath(*module.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.exists():
+            return path
+    return None
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    path = _path(module)
+    if path is None:
+        raise ValueError(f"there is no module {module}")
+    return ast.parse(path.read_text())
+
+
+@cache
+def _imports(module: str) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            # ``from package import name``: a module of the package, or a name in it
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(name for name in names if name.startswith("tamtrl.") and _path(name))
+
+
+@cache
+def _code(module: str) -> str:
+    tree = _tree(module)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+            node.body[0].value.value = ""
+    folder = _path(module).parent / "config"
+    settings = [json.dumps(yaml.safe_load(path.read_text()), sort_keys=True) for path in sorted(folder.glob("*.yaml"))]
+    return "\n".join([ast.dump(tree), *settings])

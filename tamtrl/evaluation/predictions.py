@@ -1,0 +1,17 @@
+"""Stored records of what a model answered: one compressed JSON line each."""
+
+import gzip
+import json
+from pathlib import Path
+
+from tamtrl.errors import UserError
+
+
+def read_predictions(path: str | Path) -> list[dict]:
+    try:
+        with gzip.open(path, "rt") as stream:
+            return [json.loads(line) for line in stream]
+    except FileNotFoundError:
+        raise UserError(f"Prediction file {path} does not exist.") from None
+    except (OSError, EOFError, json.JSONDecodeError) as error:
+        raise UserError(f"{path} is not a complete prediction file ({error}).") from None
