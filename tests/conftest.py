@@ -1,6 +1,8 @@
-"""Shared pieces: a word-level tokenizer and reader of the toy task, and made-up HotpotQA records."""
+"""Shared pieces: a copy of the repository, a word-level tokenizer and reader of the toy task, and made-up HotpotQA records."""
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,16 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("TAMTRL_REAL_DATA names no folder of real HotpotQA records")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    """A copy of what is tracked, so that nothing of the working tree's own results is touched or relied on."""
+    folder = tmp_path_factory.mktemp("checkout") / "repository"
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    for name in filter(None, names.decode().split("\0")):
+        source, target = REPOSITORY / name, folder / name
+        if source.is_symlink() or source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+    return folder

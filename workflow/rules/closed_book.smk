@@ -27,13 +27,12 @@ rule ask_closed_book:
         "<results>/data/closed_book/{source}/{model}.jsonl.gz",
     log:
         "<logs>/closed_book/{source}.{model}.log",
+    cache: True
     threads: resource("evaluate", "cores")
     resources:
-        mem_mb=int(1024 * resource("evaluate", "memory_gib")),
-        runtime=resource("evaluate", "minutes"),
-        gpu=gpus("evaluate"),
-        place=place("evaluate"),
+        **stage("evaluate"),
     params:
+        code=code("evaluation.closed_book"),
         options=closed_book_options,
         settings=" ".join(
             f"--{key.replace('_', '-')} {value}" for key, value in config["closed_book"].items() if key != "models"
@@ -53,7 +52,9 @@ rule filter_closed_book:
         "<results>/data/closed_book/{source}.csv",
     log:
         "<logs>/closed_book/{source}.log",
+    cache: True
     params:
+        code=code("evaluation.closed_book"),
         options=closed_book_options,
         models=config["closed_book"]["models"],
     shell:

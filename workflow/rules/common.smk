@@ -3,6 +3,7 @@ import json
 import sys
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import yaml
@@ -11,7 +12,7 @@ from jsonschema.exceptions import best_match
 from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(Path(workflow.basedir)))
-from tamtrl import credit
+from tamtrl import code_digest, credit
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 
@@ -143,6 +144,12 @@ def concrete(path):
     return path
 
 
+def code(*modules, without=()):
+    """A parameter of every rule: the digest of the code behind its command. Snakemake sees only the command, and would keep, or take from
+    its cache, what other code made."""
+    return code_digest.digest(*(f"tamtrl.{module}" for module in modules), without=without)
+
+
 RUN = "<results>/runs/{model}/{method}/{variant}/seed{seed}"
 TRAINED = RUNS[RUNS["training"] != "none"]
 
@@ -222,6 +229,11 @@ def training_run(row, seed, model_path, train_data, validation_data, scorer_path
     return validated(Run, run, row)
 
 
+def training_code(wildcards):
+    row = run_row(wildcards)
+    return code_digest.of_training(row["credit"], scorer_kind(row) is not None)
+
+
 def evaluation_run(row, seed):
     sections = resolved(row)
     return validated(EvaluationRun, {"seed": int(seed)} | {k: sections[k] for k in ("reading", "evaluation")}, row)
@@ -287,19 +299,21 @@ def resource(stage, key):
     return config["resources"][stage][key]
 
 
-def gpus(stage):
-    """Asked for only where the configuration has them: a laptop schedules by cores alone."""
-    return resource(stage, "devices") * resource(stage, "nodes") if config["resources"]["device"] == "gpu" else 0
-
-
-def place(stage):
-    """The options that tell a stage where it runs; in the shell command through resources, so that moving to another
-    machine reruns nothing."""
-    where = config["resources"][stage]
-    return (
-        f"--device {config['resources']['device']} --devices {where['devices']} --nodes {where['nodes']} "
-        f"--cores {where['cores']} --memory-gib {where['memory_gib']}"
-    )
+def stage(name):
+    """What a job of a stage asks a scheduler for, and ``place``: the options that tell the command where it runs. In the shell command
+    through resources, so that moving to another machine reruns nothing. GPUs are asked for only where the configuration has them: a laptop
+    schedules by cores alone.
+    """
+    where, device = config["resources"][name], config["resources"]["device"]
+    asked = {"mem_mb": int(1024 * where["memory_gib"]), "runtime": where["minutes"], "nodes": where["nodes"]}
+    if device == "gpu" and config["resources"]["gres"]:
+        asked["gres"] = f"{config['resources']['gres']}:{where['devices']}"  # of each node
+    elif device == "gpu":
+        asked["gpu"] = where["devices"] * where["nodes"]
+        if config["resources"]["gpu_model"]:
+            asked["gpu_model"] = config["resources"]["gpu_model"]
+    options = f"--device {device} --devices {where['devices']} --nodes {where['nodes']}"
+    return asked | {"place": f"{options} --cores {where['cores']} --memory-gib {where['memory_gib']}"}
 
 
 onstart:

@@ -34,6 +34,7 @@ rule fetch_file:
         "<logs>/fetch/{file}.log",
     wildcard_constraints:
         file=alternatives(spec["file"] for spec in SOURCES.values()),
+    cache: "omit-software"
     localrule: True
     params:
         spec=lambda wc: next(spec for spec in SOURCES.values() if spec["file"] == wc.file),
@@ -52,13 +53,16 @@ rule prepare_multihop:
         "<logs>/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=by_task("hotpotqa", "2wikimultihopqa", "musique"),
+    cache: True
     params:
+        name=lambda wc: wc.dataset,
+        code=code("tasks.multihop", "tasks.synthesis"),
         form=lambda wc: DATASETS[wc.dataset]["task"],
         options=options("member", "documents", "count", "skip"),
         closed_book=lambda wc, input: f"--closed-book {input.closed_book}" if input.get("closed_book") else "",
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-multihop --benchmark {wildcards.dataset} --format {params.form} --source {input.source:q} "
+        "tamtrl prepare-multihop --benchmark {params.name} --format {params.form} --source {input.source:q} "
         "{params.options} {params.closed_book} --seed {params.seed} --output {output} 2> {log}"
 
 
@@ -72,10 +76,13 @@ rule prepare_qasper:
         "<logs>/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=by_task("qasper"),
+    cache: True
     params:
+        name=lambda wc: wc.dataset,
+        code=code("tasks.qasper"),
         options=options("member"),
     shell:
-        "tamtrl prepare-qasper --benchmark {wildcards.dataset} --source {input:q} {params.options} --output {output} 2> {log}"
+        "tamtrl prepare-qasper --benchmark {params.name} --source {input:q} {params.options} --output {output} 2> {log}"
 
 
 # One question-answering set of LongBench, as it is.
@@ -88,10 +95,13 @@ rule prepare_longbench:
         "<logs>/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=by_task("longbench"),
+    cache: True
     params:
+        name=lambda wc: wc.dataset,
+        code=code("tasks.longbench"),
         options=options("config"),
     shell:
-        "tamtrl prepare-longbench --benchmark {wildcards.dataset} --source {input:q} {params.options} --output {output} "
+        "tamtrl prepare-longbench --benchmark {params.name} --source {input:q} {params.options} --output {output} "
         "2> {log}"
 
 
@@ -106,12 +116,15 @@ rule prepare_niah:
         "<logs>/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=by_task("niah"),
+    cache: True
     params:
+        name=lambda wc: wc.dataset,
+        code=code("tasks.ruler"),
         options=options("multikey", "tokens", "count"),
         essay=lambda wc, input: f"--essay '{input.essay}'" if input.get("essay") else "",
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-niah --benchmark {wildcards.dataset} --tokenizer {input.tokenizer} {params.essay} {params.options} "
+        "tamtrl prepare-niah --benchmark {params.name} --tokenizer {input.tokenizer} {params.essay} {params.options} "
         "--seed {params.seed} --output {output} 2> {log}"
 
 
@@ -126,11 +139,14 @@ rule prepare_ruler_qa:
         "<logs>/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=by_task("ruler_qa"),
+    cache: True
     params:
+        name=lambda wc: wc.dataset,
+        code=code("tasks.ruler", "tasks.multihop"),
         options=options("tokens", "count"),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-ruler-qa --benchmark {wildcards.dataset} --source {input.source:q} --tokenizer {input.tokenizer} "
+        "tamtrl prepare-ruler-qa --benchmark {params.name} --source {input.source:q} --tokenizer {input.tokenizer} "
         "{params.options} --seed {params.seed} --output {output} 2> {log}"
 
 
@@ -142,11 +158,14 @@ rule prepare_toy:
         "<logs>/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=by_task("toy"),
+    cache: True
     params:
+        name=lambda wc: wc.dataset,
+        code=code("tasks.toy"),
         options=options("split", "documents", "count", "hops", "about", "share", "sharing"),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-toy --benchmark {wildcards.dataset} {params.options} --seed {params.seed} --output {output} 2> {log}"
+        "tamtrl prepare-toy --benchmark {params.name} {params.options} --seed {params.seed} --output {output} 2> {log}"
 
 
 # All prepared data of the configuration.

@@ -81,14 +81,13 @@ rule generate:
         f"{TRAJECTORIES}/shard{{shard}}.time.tsv"
     threads: resource("evaluate", "cores")
     resources:
-        mem_mb=int(1024 * resource("evaluate", "memory_gib")),
-        runtime=resource("evaluate", "minutes"),
-        gpu=gpus("evaluate"),
-        place=place("evaluate"),
+        **stage("evaluate"),
     params:
+        shard=lambda wc: wc.shard,
+        code=code("distillation.trajectories"),
         shards=lambda wc: GENERATIONS[wc.generation]["shards"],
     shell:
-        "tamtrl generate {input.run} --model {input.model} --data {input.data} --shard {wildcards.shard} "
+        "tamtrl generate {input.run} --model {input.model} --data {input.data} --shard {params.shard} "
         "--shards {params.shards} --output {output} {resources.place} 2> {log}"
 
 
@@ -107,7 +106,9 @@ rule keep_correct:
         report=f"{TRAJECTORIES}/report.json",
     log:
         "<logs>/trajectories/{teacher}/{generation}/keep_correct.log",
+    cache: True
     params:
+        code=code("distillation.trajectories"),
         name=lambda wc: wc.teacher,
     shell:
         "tamtrl keep-correct {input.shards} --name {params.name} --model {input.model} --data {input.data} "
@@ -127,6 +128,8 @@ use rule generate as generate_round with:
     benchmark:
         f"{ROUND}/shard{{shard}}.time.tsv"
     params:
+        shard=lambda wc: wc.shard,
+        code=code("distillation.trajectories"),
         shards=lambda wc: distillation(wc)["shards"],
 
 
@@ -143,6 +146,7 @@ use rule keep_correct as keep_correct_round with:
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/round{{round}}.keep_correct.log",
     params:
+        code=code("distillation.trajectories"),
         name=lambda wc: f"{wc.method} of round {int(wc.round) - 1}",
 
 
@@ -206,12 +210,12 @@ rule teacher_probabilities:
         f"{RUN}/teacher.parquet",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/teacher.log",
+    cache: True
     threads: resource("evaluate", "cores")
     resources:
-        mem_mb=int(1024 * resource("evaluate", "memory_gib")),
-        runtime=resource("evaluate", "minutes"),
-        gpu=gpus("evaluate"),
-        place=place("evaluate"),
+        **stage("evaluate"),
+    params:
+        code=code("distillation.teacher"),
     shell:
         "tamtrl teacher-probabilities {input.run} --output {output} {resources.place} 2> {log}"
 
@@ -229,13 +233,12 @@ rule distil:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/train.log",
     wildcard_constraints:
         method=methods("sft", "kd"),
+    cache: True
     threads: resource("train", "cores")
     resources:
-        mem_mb=int(1024 * resource("train", "memory_gib")),
-        runtime=resource("train", "minutes"),
-        gpu=gpus("train"),
-        place=place("train"),
+        **stage("train"),
     params:
+        code=code_digest.of_distillation(),
         output=lambda wc, output: Path(output.metrics).parent,
         scratch=scratch,
     shell:
@@ -253,5 +256,6 @@ use rule distil as distil_round with:
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/round{{round}}.train.log",
     params:
+        code=code_digest.of_distillation(),
         output=lambda wc, output: Path(output.metrics).parent,
         scratch=lambda wc: f"{scratch(wc)}/round{wc.round}",

@@ -26,11 +26,9 @@ rule predict:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/predict.log",
     threads: resource("evaluate", "cores")
     resources:
-        mem_mb=int(1024 * resource("evaluate", "memory_gib")),
-        runtime=resource("evaluate", "minutes"),
-        gpu=gpus("evaluate"),
-        place=place("evaluate"),
+        **stage("evaluate"),
     params:
+        code=code("evaluation.predict"),
         output=lambda wc, output: Path(output[0]).parent,
         scratch=lambda wc: f"{scratch(wc)}/predictions",
     shell:
@@ -46,10 +44,13 @@ rule score:
         documents=f"{RUN}/scores/{{benchmark}}.documents.csv",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/score_{{benchmark}}.log",
+    localrule: True  # seconds: not worth a place in a queue
     params:
+        benchmark=lambda wc: wc.benchmark,
+        code=code("evaluation.score"),
         f1_rule=lambda wc: DATASETS[wc.benchmark].get("f1_rule", "hotpotqa"),
     shell:
-        "tamtrl score {input} --benchmark {wildcards.benchmark} --f1-rule {params.f1_rule} --output {output.scores} "
+        "tamtrl score {input} --benchmark {params.benchmark} --f1-rule {params.f1_rule} --output {output.scores} "
         "--documents {output.documents} 2> {log}"
 
 

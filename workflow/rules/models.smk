@@ -14,6 +14,7 @@ rule fetch_model:
         "<logs>/fetch_model/{model}.log",
     wildcard_constraints:
         model=alternatives(name for name, spec in MODELS.items() if "repository" in spec),
+    cache: "omit-software"
     localrule: True
     params:
         spec=lambda wc: MODELS[wc.model],
@@ -51,8 +52,10 @@ rule make_backbone:
         "<logs>/backbone/{model}.log",
     wildcard_constraints:
         model=alternatives(name for name, spec in MODELS.items() if "made" in spec),
+    cache: True
     threads: 2
     params:
+        code=code("training.backbone"),
         texts=lambda wc, input: f"--texts {input.texts}" if input.get("texts") else "",
     shell:
         "tamtrl backbone --recipe {input.recipe} {params.texts} --output {output} 2> {log}"

@@ -86,6 +86,8 @@ rule prm_label:
         "<logs>/prm/seed{seed}/label.log",
     benchmark:
         f"{PRM}/label.time.tsv"
+    params:
+        code=code("turn_scores.prm_data"),
     shell:
         "tamtrl prm-label {input.run} {input.shards} --base {input.base} --policy {input.policy} --data {input.data} "
         "--output {output.turns} --report {output.labels} 2> {log}"
@@ -107,11 +109,9 @@ rule train_prm_model:
         f"{PRM}/train.time.tsv"
     threads: resource("evaluate", "cores")
     resources:
-        mem_mb=int(1024 * resource("evaluate", "memory_gib")),
-        runtime=resource("evaluate", "minutes"),
-        gpu=gpus("evaluate"),
-        place=place("evaluate"),
+        **stage("evaluate"),
     params:
+        code=code("turn_scores.prm_train"),
         output=lambda wc, output: Path(output.report).parent,
         scratch=lambda wc: concrete(f"<scratch>/prm/seed{wc.seed}"),
     shell:

@@ -43,13 +43,12 @@ rule train_rl:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/train.log",
     wildcard_constraints:
         method=methods("rl"),
+    cache: True
     threads: resource("train", "cores")
     resources:
-        mem_mb=int(1024 * resource("train", "memory_gib")),
-        runtime=resource("train", "minutes"),
-        gpu=gpus("train"),
-        place=place("train"),
+        **stage("train"),
     params:
+        code=training_code,
         output=lambda wc, output: Path(output.metrics).parent,
         scratch=scratch,
     shell:
