@@ -193,6 +193,26 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--runs", type=Path, required=True, help="CSV of runs and their metrics files")
     sub.add_argument("--title", default="")
 
+    sub = verb("publish", verbs.publish, "Add runs to an archive, from which others can restore them.")
+    sub.add_argument("results", type=Path, help="folder of results, e.g. results/full")
+    sub.add_argument("--with-models", action="store_true", help="their weights as well")
+
+    sub = verb("record", verbs.record, "Write down what a table was made from.")
+    sub.add_argument("--runs", type=Path, required=True, help="CSV of the runs in the table and their score files")
+    sub.add_argument("--made", type=Path, nargs="+", required=True, help="the table's files")
+
+    sub = verb("verify", verbs.verify, "Say what differs from what tables were made from.", writes=False)
+    sub.add_argument("results", type=Path, help="folder of results, e.g. results/full")
+
+    sub = verb("archive-index", verbs.archive_index, "Fetch the index of an archive behind an HTTP address.")
+    sub.add_argument("url")
+
+    sub = verb("restore", verbs.restore, "Restore files of a run from an archive.")
+    sub.add_argument("run", help="MODEL/METHOD/VARIANT/seedN")
+    sub.add_argument("--archive", required=True, help="folder or HTTP address")
+    sub.add_argument("--index", type=Path, required=True)
+    sub.add_argument("--files", nargs="+", required=True, help="files, or folders such as model")
+
     sub = verb("figure-calibration", verbs.figure_calibration, "Draw how far a process reward model's probabilities are right.")
     sub.add_argument("folders", type=Path, nargs="+", help="what prm-train wrote, with prm.yaml; one a seed")
     sub.add_argument("--title", default="")

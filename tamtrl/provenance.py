@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import subprocess
 import time
@@ -52,19 +53,42 @@ def digest(settings: object, *paths: str | Path) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
+def local_changes() -> str:
+    """What differs from the commit, as a patch; its beginning where it is long."""
+    try:
+        command = ["git", "diff", "HEAD", "--", "."]
+        return subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True).stdout[:100_000]
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def hardware() -> dict:
+    found = {
+        "node": platform.node(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": psutil.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "slurm_job": os.environ.get("SLURM_JOB_ID"),
+    }
+    try:
+        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        found["gpus"] = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        found["gpus"] = []
+    return found
+
+
 def write_card(path: Path, run_file: Path, started: float) -> None:
-    """card.json beside a result; the run's own configuration is copied whole."""
+    """card.json beside a result and its model; the run's own configuration, seed included, is copied whole."""
     run = files.read_yaml(run_file)
     card = {
         "run": run,
-        "code": commit(),
+        "code": commit() | {"local_changes": local_changes()},
         "versions": versions(),
-        "hardware": {
-            "processor": platform.processor() or platform.machine(),
-            "cores": psutil.cpu_count(),
-            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        },
+        "hardware": hardware(),
         "data": {key: sha256(run[key]) for key in ("train_data", "validation_data", "trajectories") if key in run},
+        "model": digest("model", path.parent / "model"),
+        "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         # Of this attempt; the seconds of every step are in metrics.csv.
         "seconds": round(time.time() - started, 1),
     }

@@ -196,6 +196,36 @@ def figure(args: argparse.Namespace) -> None:
     dynamics(args.runs, args.title, args.output)
 
 
+def publish(args: argparse.Namespace) -> None:
+    from tamtrl.archive import publish as run
+
+    run(args.results, args.output, args.with_models, say)
+
+
+def record(args: argparse.Namespace) -> None:
+    from tamtrl.verify import record as run
+
+    run(args.runs, args.made, args.output)
+
+
+def verify(args: argparse.Namespace) -> None:
+    from tamtrl.verify import verify as run
+
+    run(args.results, say)
+
+
+def archive_index(args: argparse.Namespace) -> None:
+    from tamtrl.archive import fetch_index
+
+    fetch_index(args.url, args.output)
+
+
+def restore(args: argparse.Namespace) -> None:
+    from tamtrl.archive import restore as run
+
+    run(args.archive, args.index, args.run, args.files, args.output, say)
+
+
 def figure_calibration(args: argparse.Namespace) -> None:
     from tamtrl.paper.figures import calibration
 

@@ -6,11 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import REPOSITORY, hotpot_record
+from conftest import hotpot_record
 from test_toy_rl import optimizer_steps
 
 from tamtrl.tasks.example import ExampleFile
@@ -28,19 +29,6 @@ def snakemake(folder: Path, *arguments: str, check: bool = False) -> subprocess.
         check=check,
         env=os.environ | {"PATH": path},
     )
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory) -> Path:
-    """A copy of what is tracked, so that nothing of the working tree's own results is touched or relied on."""
-    folder = tmp_path_factory.mktemp("checkout") / "repository"
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True).stdout
-    for name in filter(None, names.decode().split("\0")):
-        source, target = REPOSITORY / name, folder / name
-        if source.is_symlink() or source.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target, follow_symlinks=False)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +95,41 @@ def test_changes_rerun_only_what_they_touch(sample):
     (folder / "results" / "sample" / "figures" / "dynamics.png").unlink()
     figure = jobs()
     assert "figure_dynamics" in figure and "train_rl" not in figure
+
+
+def test_tables_from_an_archive_need_no_training(sample, tmp_path):
+    """And the same run with other settings is trained."""
+    folder, arguments = sample
+    results = folder / "results" / "sample"
+    wanted = ["results/sample/tables/table1.md", "results/sample/figures/dynamics.csv"]
+    for kind, options in (("records", []), ("models", ["--with-models"])):
+        command = [sys.executable, "-m", "tamtrl.cli", "publish", str(results), "--output", str(tmp_path / kind), *options]
+        subprocess.run(command, check=True)
+    table, figure = ((folder / name).read_bytes() for name in wanted)
+    results.rename(folder / "kept")
+    try:
+        archived = [*arguments, f"archive={tmp_path / 'records'}"]
+        started = time.time()
+        done = snakemake(folder, *wanted, *archived)
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "restore_record" in done.stderr and "train_rl" not in done.stderr and "predict:" not in done.stderr
+        assert time.time() - started < 60
+        assert (folder / wanted[0]).read_bytes() == table and (folder / wanted[1]).read_bytes() == figure
+        shutil.rmtree(results)
+        other = planned(snakemake(folder, *wanted, *archived, "training={lr: 1.0e-5}", "-n", check=True).stdout)
+        assert other["train_rl"] == 1 and "restore_record" not in other and other["restore_predictions"] == 1  # the backbone's
+        # a benchmark that the archive lacks: its models are enough
+        models = [*arguments, f"archive={tmp_path / 'models'}", "evaluation={samples: 3}"]
+        more = planned(snakemake(folder, *wanted, *models, "-n", check=True).stdout)
+        assert more["restore_run"] == 1 and more["predict"] == 2 and "train_rl" not in more
+        away = snakemake(folder, *wanted, *arguments, "archive=http://127.0.0.1:9/runs", "-n")
+        assert (
+            away.returncode
+            and "tamtrl archive-index http://127.0.0.1:9/runs --output results/sample/archive/index.json" in away.stderr
+        )
+    finally:
+        shutil.rmtree(results, ignore_errors=True)
+        (folder / "kept").rename(results)
 
 
 # -- dry-runs ----------------------------------------------------------------------------------------------------------

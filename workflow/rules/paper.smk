@@ -46,6 +46,22 @@ rule table:
         "--output {output.csv} 2> {log}"
 
 
+# What it was made from; `tamtrl verify` compares.
+rule record_table:
+    input:
+        runs=rules.list_scores.output,
+        made=collect("<results>/tables/{{table}}.{kind}", kind=KINDS),
+    output:
+        "<results>/tables/{table}.provenance.json",
+    log:
+        "<logs>/tables/{table}.provenance.log",
+    wildcard_constraints:
+        table=alternatives(TABLES),
+    localrule: True
+    shell:
+        "tamtrl record --runs {input.runs} --made {input.made} --output {output} 2> {log}"
+
+
 rule list_sets:
     input:
         collect("<results>/data/{dataset}.parquet", dataset=USED_SETS),
@@ -158,6 +174,7 @@ rule tables:
             table=[*(table for table in TABLES if not rows_of(table).empty), "tableA1"],
             kind=KINDS,
         ),
+        [f"<results>/tables/{table}.provenance.json" for table in TABLES if not rows_of(table).empty],
 
 
 FIGURES = [
