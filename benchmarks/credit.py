@@ -1,50 +1,28 @@
-"""Seconds that each credit method adds to a training step: outcome, teacher, judge and PRM, toy lengths, one after the other on
-the same machine; the first step is left out as warm-up. Judge and PRM are served on the cores that train and roll out.
+"""What each credit method adds to a training step, from the metrics of finished toy runs: medians over steps, the first left out
+as warm-up. Judge and PRM are served on the cores that train and roll out, as the teacher is computed on them.
 
-    python benchmarks/credit.py
+    snakemake --profile toy --configfile config/toy-full.yaml && python benchmarks/credit.py results/toy
 """
 
-import tempfile
+import sys
 from pathlib import Path
 
 import pandas as pd
-import yaml
-from common import OURS, REPOSITORY, measure, toy_config, toy_run
 
-from tamtrl.training import backbone
+RUNS = {"outcome": "memagent", "teacher": "tamtrl", "judge": "llm_judge", "prm": "prm"}
 
 
-def made(folder: Path, name: str) -> Path:
-    """A model of config/models.yaml, made in ``folder``; what it has learned makes no difference to its speed."""
-    recipe = yaml.safe_load((REPOSITORY / "config" / "models.yaml").read_text())[name]["made"]
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump({"seed": 0, "reading": toy_config()["reading"]} | recipe))
-    backbone.make(folder / f"{name}.yaml", folder / name, folder / "train.parquet", print)
-    return folder / name
-
-
-def scorer(kind: str, path: Path) -> dict:
-    names = ("window_tokens", "in_flight", "timeout_seconds", "failures_allowed", "gpu_memory")
-    own = {"kind": kind, "model": kind, "path": str(path), "endpoint": "", "answer_tokens": 16, "request": {}}
-    return own | {name: toy_config()[kind][name] for name in names}
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        toy_run(folder, "outcome")  # for the texts of the tokenizers
-        judge, bert = made(folder, "toy_judge"), made(folder, "toy_bert")
-        columns = [
-            measure("outcome", OURS, "outcome", folder / "outcome"),
-            measure("teacher", OURS, "teacher", folder / "teacher"),
-            measure("judge", OURS, "judge", folder / "judge", scorer("judge", judge)),
-            measure("prm", OURS, "prm", folder / "prm", scorer("prm", bert)),
-        ]
-    table = pd.concat(columns, axis=1).fillna(0).T
-    table["own"] = table["teacher"] + table["scoring"]
+def main(results: Path) -> None:
+    rows = {}
+    for credit, method in RUNS.items():
+        metrics = pd.read_csv(results / "runs" / "toy" / method / "main" / "seed0" / "metrics.csv").set_index("step")
+        rows[credit] = metrics.loc[2:].filter(like="seconds_").rename(columns=lambda name: name.removeprefix("seconds_")).median()
+    table = pd.DataFrame(rows).T.fillna(0)
+    # A step that saves a checkpoint or validates is longer; the median step does neither.
     table["over_outcome"] = table["step"] - table.loc["outcome", "step"]
     table["share_of_step"] = table["over_outcome"] / table["step"]
-    print(table[["step", "gen", "own", "scoring_tail", "over_outcome", "share_of_step"]].round(3).to_string())
+    print(table[["step", "gen", "teacher", "scoring", "scoring_tail", "over_outcome", "share_of_step"]].round(3).to_string())
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

@@ -10,10 +10,14 @@ import tempfile
 from pathlib import Path
 
 import pandas as pd
-from common import OURS, measure
+from common import RESOURCES, toy_run
 
 from tamtrl.settings import Resources, Run
-from tamtrl.training import launch
+from tamtrl.training import launch, metrics, processes
+from tamtrl.training.environment import environment
+
+OURS = ["-m", "tamtrl.training.launch"]
+STEPS = 6
 
 
 def stock(run_file: str, checkpoints: str, resources: str) -> None:
@@ -25,6 +29,30 @@ def stock(run_file: str, checkpoints: str, resources: str) -> None:
     with open_dict(config):
         config.actor_rollout_ref.actor.ppo_mini_batch_size = config.data.train_batch_size
     run_ppo(config, task_runner_class=TaskRunnerV1)
+
+
+def measure(name: str, command: list[str], credit: str, folder: Path) -> pd.Series:
+    """Medians over steps. Stock verl's mini-batch is (questions x rollouts) rows, here a quarter of the rows; so ours makes
+    four optimizer steps too."""
+    folder.mkdir()
+    options = dict(steps=STEPS, optimizer_steps=4, save_every=1000, validate_every=1000)
+    run_file = toy_run(folder, credit, **options)
+    attempt = folder / "0000.jsonl"
+    code = processes.supervise(
+        [sys.executable, *command, str(run_file), str(folder / "checkpoints"), json.dumps(vars(RESOURCES))],
+        environment(Run.load(run_file).model_path, RESOURCES, attempt),
+        folder / "train.log",
+        folder / "processes.json",
+        lambda: attempt.stat().st_mtime if attempt.exists() else 0.0,
+        600,
+    )
+    if code:
+        sys.exit(f"{name} failed: {processes.cause(folder / 'train.log')}")
+    steps = metrics.read_steps([attempt])
+    table = pd.DataFrame([steps[step] for step in range(2, STEPS + 1)])
+    timing = table.filter(like="timing_s/").rename(columns=lambda c: c.removeprefix("timing_s/"))
+    # verl polls every 2 s for finished rollouts and we every 0.1 s: generation is left out of the comparison.
+    return timing.assign(without_gen=timing["step"] - timing["gen"]).median().rename(name)
 
 
 def main() -> None:

@@ -97,6 +97,50 @@ def test_changes_rerun_only_what_they_touch(sample):
     assert "figure_dynamics" in figure and "train_rl" not in figure
 
 
+def test_a_changed_line_reruns_exactly_the_runs_that_use_it(sample):
+    folder, arguments = sample
+
+    def trained_after(name: str, old: str, new: str) -> str:
+        path = folder / "tamtrl" / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        try:
+            return snakemake(folder, *arguments, "-n", check=True).stdout
+        finally:
+            path.write_text(text)
+
+    assert "train_rl" in trained_after("credit/teacher.py", "row.double()", "(2 * row).double()")
+    assert "train_rl" not in trained_after("credit/outcome.py", "return turns.outcome", "return 2 * turns.outcome")
+    assert "train_rl" not in trained_after("credit/teacher.py", "import torch\n", "import torch  # as ever\n")
+    assert "train_rl" not in trained_after("training/processes.py", "REGISTER_SECONDS = 5", "REGISTER_SECONDS = 6")
+    score = trained_after("scoring.py", "300", "301")
+    assert "rule score" in score and "train_rl" in score and "prepare" not in score  # the training outcome as well
+
+
+def test_another_folder_takes_results_from_the_cache(checkout, tmp_path, monkeypatch):
+    monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", str(tmp_path))
+    target = "results/toy/data/toy_two_hops.parquet"
+
+    def made() -> bool:
+        """Or taken from the cache."""
+        (checkout / target).unlink(missing_ok=True)
+        done = snakemake(checkout, target, "--profile", "toy", "--cache", check=True)
+        assert "from cache" in done.stderr
+        return f"Moving output file {target} to cache" in done.stderr
+
+    assert made() and not made()
+    # other code behind it, another key
+    path = checkout / "tamtrl" / "tasks" / "toy.py"
+    text = path.read_text()
+    path.write_text(text.replace("held_out: float = 0.25", "held_out: float = 0.3"))
+    try:
+        assert made()
+    finally:
+        path.write_text(text)
+        shutil.rmtree(checkout / "results" / "toy")
+
+
 def test_tables_from_an_archive_need_no_training(sample, tmp_path):
     """And the same run with other settings is trained."""
     folder, arguments = sample
@@ -135,10 +179,25 @@ def test_tables_from_an_archive_need_no_training(sample, tmp_path):
 # -- dry-runs ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [["--profile", "toy"], ["--profile", "local-gpu"], []])
+@pytest.mark.parametrize("arguments", [["--profile", "toy"], ["--profile", "local-gpu"], ["--profile", "slurm"], []])
 def test_dry_runs(checkout, arguments):
     done = snakemake(checkout, "-n", *arguments)
     assert done.returncode == 0 and "train_rl" in done.stdout, done.stderr
+
+
+def test_gpus_that_are_asked_for(checkout):
+    def asked(*arguments) -> str:
+        done = snakemake(
+            checkout, "-n", "results/full/runs/0.6B/memagent/main/seed0/metrics.csv", "--profile", "slurm", *arguments
+        )
+        assert done.returncode == 0, done.stderr
+        return re.search(r"rule train_rl:.*?resources: (.*?)\n", done.stdout, re.DOTALL)[1]
+
+    assert "runtime=2880, nodes=1, gpu=8, gpu_model=a100, place=" in asked() and "mem_mb=262144" in asked()
+    two = asked("--config", "resources={train: {nodes: 2}}")
+    assert "nodes=2, gpu=16" in two and "--devices 8 --nodes 2" in two
+    gres = asked("--config", "resources={gres: 'gpu:a100'}")
+    assert "gres=gpu:a100:8" in gres and "gpu=" not in gres.replace("gres=gpu", "") and "gpu_model" not in gres
 
 
 def planned(done: str) -> dict[str, int]:
@@ -195,7 +254,10 @@ def refused(done: subprocess.CompletedProcess, message: str) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("select={method: [tamtrll]}", "Unknown method 'tamtrll'; there are base, memagent, sft, star, tamtrl, vanilla_kd."),
+        (
+            "select={method: [tamtrll]}",
+            "Unknown method 'tamtrll'; there are base, llm_judge, memagent, prm, sft, star, tamtrl, vanilla_kd.",
+        ),
         ("select={variant: [nope]}", "Unknown variant 'nope'; there are"),
         ("select={model: [toy], method: [base], variant: [turn_group]}", "matches no row of config/runs.tsv"),
         ("evaluate_on=[triviaqa]", "Unknown benchmark 'triviaqa'; there are hotpotqa_training"),
@@ -221,19 +283,19 @@ def test_bad_configuration(checkout, config, message):
 def test_bad_run_table(checkout):
     table = (checkout / "config" / "runs.tsv").read_text()
     for line, message in {
-        "toy\tmine\tmain\trl\tmagic\t\ttable1": "Unknown credit method in {path}: 'magic'; there are outcome, teacher.",
+        "toy\tmine\tmain\trl\tmagic\t\ttable1": "Unknown credit method in {path}: 'magic'; there are judge, outcome,",
         "toy\tmine\tmain\trl\tteacher\tcredit.minmx=off\ttable1": "overrides 'credit.minmx', which does not exist",
         "toy\tmine\tmain\trl\tteacher\ttraining.steps=-\ttable1": "training: steps must be int, not '-'",
         "huge\tmine\tmain\trl\tteacher\t\ttable1": "Unknown model in {path}: 'huge'",
         "toy\tbase\tmain\tnone\t\t\ttable1": "toy base main stands there twice",
-        "toy\tmine\tmain\tsft\tteacher\t\ttable1": "bad.tsv line 11: credit: '' was expected",
+        "toy\tmine\tmain\tsft\tteacher\t\ttable1": "bad.tsv line {line}: credit: '' was expected",
         "toy\tmine\tmain\tsft\t\tdistillation.teacher=huge\ttable1": "Unknown teacher in {path}: 'huge'; there are self",
         "toy\tmine\tmain\tkd\t\tdistillation.precompute=true\ttable1": "distillation.precompute needs distillation.kl_top_k",
     }.items():
         path = checkout / "config" / "bad.tsv"
         path.write_text(table + line + "\n")
         done = snakemake(checkout, "--profile", "toy", "-n", "--config", "runs=config/bad.tsv")
-        refused(done, message.format(path="config/bad.tsv"))
+        refused(done, message.format(path="config/bad.tsv", line=table.count("\n") + 1))
 
 
 def test_a_credit_method_is_a_file_and_a_row(checkout):
