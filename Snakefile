@@ -14,6 +14,7 @@ if "extends" in config:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/runs.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/closed_book.smk"
 include: "workflow/rules/data.smk"

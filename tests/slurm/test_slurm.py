@@ -98,7 +98,7 @@ def test_resources_that_were_asked_for(undisturbed):
     _, jobs = undisturbed
     training = jobs[jobs["comment"].str.contains("train_rl")]
     assert len(training) == 2 and (training["partition"] == "gpu").all() and (training["gres"] == "gres:gpu:a100:2").all()
-    assert (training["memory"] == "10240M").all() and (training["nodes"] == "1").all() and (training["cpus"] == "2").all()
+    assert (training["memory"] == "10G").all() and (training["nodes"] == "1").all() and (training["cpus"] == "2").all()
     others = jobs[~jobs["comment"].str.contains("train_rl")]
     assert len(others) and (others["partition"] == "cpu").all() and not others["gres"].str.contains("gpu").any()
     # a place in the queue is for work: scores, lists, tables and figures are made where Snakemake runs
