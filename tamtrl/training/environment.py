@@ -1,5 +1,6 @@
 """What every kind of training process is given: paths that mean the same elsewhere, and environment variables."""
 
+import secrets
 from pathlib import Path
 
 from tamtrl.settings import Resources
@@ -24,6 +25,9 @@ def environment(model_path: str, resources: Resources, attempt_log: Path) -> dic
     } | stop_at()
     if Path(model_path).exists():
         variables["HF_HUB_OFFLINE"] = "1"  # compute nodes often have no network, and a query that hangs costs minutes
+    if resources.nodes > 1:
+        # Only who knows this job's token may join its Ray. Here, since Ray looks at it when it is imported.
+        variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     if resources.device == "cpu":
         from tamtrl.training import cpu
 

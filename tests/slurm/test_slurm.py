@@ -21,7 +21,9 @@ ON_GPUS = ["--set-resources", "train_rl:gpu=2", "train_rl:gpu_model=a100"]
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TAMTRL_SLURM_POLL": "3"}
+    """With the hub switched off: jobs run on nodes without a network."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "TAMTRL_SLURM_POLL": "3", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen:
@@ -162,6 +164,16 @@ def test_the_same_tables_after_three_faults(undisturbed):
 # -- single jobs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def prepared(cluster, checkout) -> Path:
+    """Data and run.yaml of the small workflow, where it hasn't made them."""
+    wanted = ["data", "results/small/runs/toy/memagent/main/seed0/run.yaml"]
+    command = [sys.executable, "-m", "snakemake", *wanted, "--profile", "toy", "--configfile", "tests/slurm/small.yaml"]
+    done = subprocess.run(command, cwd=checkout, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return checkout
+
+
 def run_file(folder: Path, steps: int) -> Path:
     """The small workflow's memagent run with another number of steps."""
     run = yaml.safe_load((folder / "results/small/runs/toy/memagent/main/seed0/run.yaml").read_text())
@@ -181,8 +193,8 @@ def ended(job: str) -> str | None:
     return jobs[job] if jobs[job] not in ("PENDING", "RUNNING", "COMPLETING") else None
 
 
-def test_training_stops_itself_before_the_time_limit(undisturbed):
-    folder, _ = undisturbed
+def test_training_stops_itself_before_the_time_limit(prepared):
+    folder = prepared
     command = f"tamtrl train {run_file(folder, 1000)} --output limited --scratch limited.scratch --device cpu --cores 2"
     job = submit(folder, "--time=4", "--cpus-per-task=2", "--mem=10000", command=command)
     state = wait_for(lambda: ended(job), 400, "the end of the job")
@@ -193,8 +205,8 @@ def test_training_stops_itself_before_the_time_limit(undisturbed):
     assert tracker.read_text() == told[1] and not (folder / "limited").exists() and not left_running()
 
 
-def test_one_ray_over_two_nodes(undisturbed):
-    folder, _ = undisturbed
+def test_one_ray_over_two_nodes(prepared):
+    folder = prepared
     command = f"tamtrl train {run_file(folder, 1)} --output two --scratch two.scratch --device cpu --cores 2 --nodes 2"
     job = submit(folder, "--time=20", "--nodes=2", "--ntasks=2", "--cpus-per-task=2", "--mem=10000", command=command)
     state = wait_for(lambda: ended(job), 600, "the end of the job")
@@ -206,8 +218,8 @@ def test_one_ray_over_two_nodes(undisturbed):
     assert not left_running()
 
 
-def test_nodes_that_the_job_does_not_have(undisturbed):
-    folder, _ = undisturbed
+def test_nodes_that_the_job_does_not_have(prepared):
+    folder = prepared
     command = f"tamtrl train {run_file(folder, 1)} --output none --scratch none.scratch --device cpu --cores 2 --nodes 2"
     job = submit(folder, "--time=5", "--cpus-per-task=2", "--mem=10000", command=command)
     wait_for(lambda: ended(job), 120, "the end of the job")
