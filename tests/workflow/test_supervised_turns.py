@@ -307,7 +307,8 @@ def test_a_judge_elsewhere_that_is_strange_then_gone_then_back(folder):
     assert done.returncode == 0 and "resuming after step 1" in done.stderr, done.stderr
     metrics = pd.read_csv(folder / "elsewhere" / "metrics.csv").set_index("step").loc[1:]
     assert list(metrics.index) == [1, 2, 3]
-    assert 0 < metrics["scores_missing"][1] < TURNS and metrics["scores_asked_twice"][1] >= metrics["scores_missing"][1]
+    # equal turns share their requests, and so their failures
+    assert 0 < metrics["scores_asked_twice"][1] <= metrics["scores_missing"][1] < TURNS
     assert (metrics["scores_missing"][2:] == 0).all() and metrics["reward"].notna().all()
 
     # the key went to the endpoint, and nowhere else
