@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 from conftest import hotpot_record
-from test_workflow import checkout, snakemake  # noqa: F401
+from test_workflow import snakemake
 
 from tamtrl.evaluation.closed_book import PROMPT, prompt_ids
 from tamtrl.tasks.example import ExampleFile
@@ -58,7 +58,7 @@ def knowing_model(tmp_path_factory):
     return folder
 
 
-def test_known_questions_are_dropped_and_listed(checkout, knowing_model):  # noqa: F811
+def test_known_questions_are_dropped_and_listed(checkout, knowing_model):
     (checkout / "dev.json").write_text(json.dumps([hotpot_record(number) for number in range(QUESTIONS)]))
     models = yaml.safe_load((checkout / "config" / "models.yaml").read_text()) | {"knowing": {"path": str(knowing_model)}}
     (checkout / "config" / "knowing.yaml").write_text(yaml.safe_dump(models))
