@@ -81,7 +81,6 @@ def cluster(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def undisturbed(cluster, checkout) -> tuple[Path, pd.DataFrame]:
     """The whole path, once, with nothing in its way; and what SLURM was asked for."""
-    subprocess.run(["git", "init", "-q"], cwd=checkout, check=True)
     run = start(checkout, *ON_GPUS)
     _, told = run.communicate(timeout=1100)
     assert run.returncode == 0, told[-5000:]
