@@ -90,14 +90,17 @@ idle() { [ "$(sinfo -h -N -p cpu -o %T | grep -cxE 'idle|mixed|allocated')" = 2 
 
 up() {
     [ "$(id -u)" = 0 ] || fail "starting SLURM needs root"
+    for program in slurmctld slurmd; do
+        pgrep -x "$program" >/dev/null && fail "a $program is running here already; this would overwrite its configuration"
+    done
     mkdir -p "$prefix"
     install_packages
     start_munge
     answers bash -c 'munge -n </dev/null | unmunge' || fail "munge does not answer"
     configure
-    lives "$prefix/slurmctld.pid" || slurmctld
+    slurmctld
     answers scontrol ping || fail "slurmctld does not answer"
-    for node in n1 n2; do lives "$prefix/slurmd.$node.pid" || slurmd -N "$node"; done
+    for node in n1 n2; do slurmd -N "$node"; done
     answers idle || { scontrol update NodeName=n1,n2 State=RESUME || true; answers idle || fail "the nodes do not come up"; }
     say "$(slurmd -V), $(sinfo -h -o '%P %c CPUs %m MB %G' | tr '\n' ';')"
 }

@@ -66,9 +66,8 @@ def left_running() -> list[str]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory) -> Path:
     """One node that says it has eight A100s; yields the folder of its logs."""
-    missing = "root" if os.getuid() else "" if shutil.which("apt-get") else "Debian's packages"
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"starting a SLURM needs {missing}")
+    if not os.environ.get("TAMTRL_TEST_SLURM"):
+        pytest.skip("TAMTRL_TEST_SLURM=1 lets these tests install SLURM's Debian packages and write /etc/slurm, as root")
     folder = tmp_path_factory.mktemp("slurm")
     started = subprocess.run(["bash", SCRIPT, "up", folder], capture_output=True, text=True)
     try:
