@@ -40,6 +40,7 @@ configure() {
     for file in slurm.conf gres.conf cgroup.conf; do
         [ -e "$prefix/$file.before" ] || [ ! -e "/etc/slurm/$file" ] || cp "/etc/slurm/$file" "$prefix/$file.before"
     done
+    : >"$prefix/configured"
     # Here and nowhere else: the plugin's job steps drop SLURM_CONF from the environment.
     cat >/etc/slurm/slurm.conf <<CONF
 ClusterName=pretend
@@ -118,6 +119,7 @@ stop() { # PROGRAM PIDFILE
 }
 
 down() {
+    [ -e "$prefix/configured" ] || return 0 # nothing was begun
     scancel --user="$(id -un)" 2>/dev/null && sleep 1
     for node in n1 n2; do stop slurmd "$prefix/slurmd.$node.pid"; done
     stop slurmctld "$prefix/slurmctld.pid"
