@@ -77,10 +77,10 @@ def test_changes_rerun_only_what_they_touch(sample):
     folder, arguments = sample
 
     def jobs(*more):
-        return snakemake(folder, *arguments, *more, "-n", check=True).stdout
+        return planned(snakemake(folder, *arguments, *more, "-n", check=True).stdout)
 
     relabelled = jobs("label=other", "note=another note")
-    assert "rule table" in relabelled and "train_rl" not in relabelled and "predict" not in relabelled
+    assert "table" in relabelled and "train_rl" not in relabelled and "predict" not in relabelled
     evaluation = jobs("evaluation={samples: 3}")
     assert "predict" in evaluation and "train_rl" not in evaluation
     moved = jobs("resources={train: {devices: 1}}")
@@ -91,7 +91,7 @@ def test_changes_rerun_only_what_they_touch(sample):
     )
     assert "train_rl" not in reordered and "predict" not in reordered
     training = jobs("training={lr: 1.0e-5}")
-    assert "train_rl" in training and "prepare" not in training
+    assert "train_rl" in training and "prepare_multihop" not in training
     (folder / "results" / "sample" / "figures" / "dynamics.png").unlink()
     figure = jobs()
     assert "figure_dynamics" in figure and "train_rl" not in figure
@@ -100,22 +100,22 @@ def test_changes_rerun_only_what_they_touch(sample):
 def test_a_changed_line_reruns_exactly_the_runs_that_use_it(sample):
     folder, arguments = sample
 
-    def trained_after(name: str, old: str, new: str) -> str:
+    def jobs_after(name: str, old: str, new: str) -> dict[str, int]:
         path = folder / "tamtrl" / name
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new, 1))
         try:
-            return snakemake(folder, *arguments, "-n", check=True).stdout
+            return planned(snakemake(folder, *arguments, "-n", check=True).stdout)
         finally:
             path.write_text(text)
 
-    assert "train_rl" in trained_after("credit/teacher.py", "row.double()", "(2 * row).double()")
-    assert "train_rl" not in trained_after("credit/outcome.py", "return turns.outcome", "return 2 * turns.outcome")
-    assert "train_rl" not in trained_after("credit/teacher.py", "import torch\n", "import torch  # as ever\n")
-    assert "train_rl" not in trained_after("training/processes.py", "REGISTER_SECONDS = 5", "REGISTER_SECONDS = 6")
-    score = trained_after("scoring.py", "300", "301")
-    assert "rule score" in score and "train_rl" in score and "prepare" not in score  # the training outcome as well
+    assert "train_rl" in jobs_after("credit/teacher.py", "row.double()", "(2 * row).double()")
+    assert "train_rl" not in jobs_after("credit/outcome.py", "return turns.outcome", "return 2 * turns.outcome")
+    assert "train_rl" not in jobs_after("credit/teacher.py", "import torch\n", "import torch  # as ever\n")
+    assert "train_rl" not in jobs_after("training/processes.py", "REGISTER_SECONDS = 5", "REGISTER_SECONDS = 6")
+    score = jobs_after("scoring.py", "300", "301")
+    assert "score" in score and "train_rl" in score and "prepare_multihop" not in score  # the training outcome as well
 
 
 def test_another_folder_takes_results_from_the_cache(checkout, tmp_path, monkeypatch):
@@ -143,37 +143,35 @@ def test_another_folder_takes_results_from_the_cache(checkout, tmp_path, monkeyp
 
 def test_tables_from_an_archive_need_no_training(sample, tmp_path):
     """And the same run with other settings is trained."""
-    folder, arguments = sample
+    original, arguments = sample
+    folder = tmp_path / "copy"
+    shutil.copytree(original, folder, symlinks=True)
     results = folder / "results" / "sample"
     wanted = ["results/sample/tables/table1.md", "results/sample/figures/dynamics.csv"]
     for kind, options in (("records", []), ("models", ["--with-models"])):
         command = [sys.executable, "-m", "tamtrl.cli", "publish", str(results), "--output", str(tmp_path / kind), *options]
         subprocess.run(command, check=True)
     table, figure = ((folder / name).read_bytes() for name in wanted)
-    results.rename(folder / "kept")
-    try:
-        archived = [*arguments, f"archive={tmp_path / 'records'}"]
-        started = time.time()
-        done = snakemake(folder, *wanted, *archived)
-        assert done.returncode == 0, done.stderr[-3000:]
-        assert "restore_record" in done.stderr and "train_rl" not in done.stderr and "predict:" not in done.stderr
-        assert time.time() - started < 60
-        assert (folder / wanted[0]).read_bytes() == table and (folder / wanted[1]).read_bytes() == figure
-        shutil.rmtree(results)
-        other = planned(snakemake(folder, *wanted, *archived, "training={lr: 1.0e-5}", "-n", check=True).stdout)
-        assert other["train_rl"] == 1 and "restore_record" not in other and other["restore_predictions"] == 1  # the backbone's
-        # a benchmark that the archive lacks: its models are enough
-        models = [*arguments, f"archive={tmp_path / 'models'}", "evaluation={samples: 3}"]
-        more = planned(snakemake(folder, *wanted, *models, "-n", check=True).stdout)
-        assert more["restore_run"] == 1 and more["predict"] == 2 and "train_rl" not in more
-        away = snakemake(folder, *wanted, *arguments, "archive=http://127.0.0.1:9/runs", "-n")
-        assert (
-            away.returncode
-            and "tamtrl archive-index http://127.0.0.1:9/runs --output results/sample/archive/index.json" in away.stderr
-        )
-    finally:
-        shutil.rmtree(results, ignore_errors=True)
-        (folder / "kept").rename(results)
+    for made in (results, folder / ".snakemake"):
+        shutil.rmtree(made)
+    archived = [*arguments, f"archive={tmp_path / 'records'}"]
+    started = time.time()
+    done = snakemake(folder, *wanted, *archived)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "rule restore_record:" in done.stderr
+    assert not any(f"rule {name}:" in done.stderr for name in ("train_rl", "predict", "prepare_multihop"))
+    assert time.time() - started < 60
+    assert (folder / wanted[0]).read_bytes() == table and (folder / wanted[1]).read_bytes() == figure
+    shutil.rmtree(results)
+    other = planned(snakemake(folder, *wanted, *archived, "training={lr: 1.0e-5}", "-n", check=True).stdout)
+    assert other["train_rl"] == 1 and "restore_record" not in other and other["restore_predictions"] == 1  # the backbone's
+    # a benchmark that the archive lacks: its models are enough
+    models = [*arguments, f"archive={tmp_path / 'models'}", "evaluation={samples: 3}"]
+    more = planned(snakemake(folder, *wanted, *models, "-n", check=True).stdout)
+    assert more["restore_run"] == 1 and more["predict"] == 2 and "train_rl" not in more
+    away = snakemake(folder, *wanted, *arguments, "archive=http://127.0.0.1:9/runs", "-n")
+    index = "tamtrl archive-index http://127.0.0.1:9/runs --output results/sample/archive/index.json"
+    assert away.returncode and index in away.stdout + away.stderr
 
 
 # -- dry-runs ----------------------------------------------------------------------------------------------------------
@@ -209,7 +207,8 @@ def test_everything_at_toy_scale(checkout):
     """toy-full.yaml extends toy.yaml: its methods too, the teacher's trajectories sampled once for both that learn from them."""
     done = snakemake(checkout, "-n", "--profile", "toy", "--configfile", "config/toy-full.yaml", check=True).stdout
     jobs = planned(done)
-    assert (jobs["train_rl"], jobs["distil"], jobs["keep_correct"], jobs["predict"]) == (3, 3, 2, 7)
+    assert (jobs["train_rl"], jobs["distil"], jobs["keep_correct"], jobs["predict"]) == (5, 3, 2, 9)
+    assert jobs["generate"] == 2 and jobs["prm_label"] == jobs["train_prm_model"] == 1  # STaR's trajectories serve the PRM
     assert "results/toy/runs/toy/vanilla_kd/main/seed0/model" in done
 
 
@@ -225,9 +224,10 @@ def test_further_rounds_sample_with_the_model_of_the_round_before(checkout):
 
 
 def test_downloads_names_every_source(checkout):
-    """HotpotQA's two files, LongBench, the essays; two backbones, two teachers, and the two models that the filter asks."""
-    done = snakemake(checkout, "-n", "downloads", check=True).stdout
-    assert done.count("rule fetch_file") == 4 and done.count("rule fetch_model") == 6
+    """HotpotQA's two files, LongBench, the essays; two backbones, two teachers (one judges too), the two models that the filter
+    asks, and BERT."""
+    jobs = planned(snakemake(checkout, "-n", "downloads", check=True).stdout)
+    assert jobs["fetch_file"] == 4 and jobs["fetch_model"] == 7
 
 
 def test_training_on_another_set(checkout):
