@@ -1,6 +1,7 @@
 """``tamtrl <verb>``: everything a workflow rule calls, usable by hand. Each verb writes its output whole or not at all."""
 
 import argparse
+import errno
 import sys
 from pathlib import Path
 
@@ -231,6 +232,11 @@ def main(arguments: list[str] | None = None) -> int:
         if not errors:
             raise
         print(f"tamtrl {args.verb}: {errors[0]}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"tamtrl {args.verb}: no space left on the disk; make room, then the same command continues.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"tamtrl {args.verb}: stopped; run it again to continue.", file=sys.stderr)

@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -150,7 +150,8 @@ def supervise(
             progress()
             return child.returncode
     finally:
-        _write(register, mark, temporary, mapped | segments(mark))
+        with suppress(OSError):  # on a full disk, what was written last has to do
+            _write(register, mark, temporary, mapped | segments(mark))
         _clear(register)
 
 

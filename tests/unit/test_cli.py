@@ -1,5 +1,6 @@
 """The command line: one sentence and exit code 2 for what a user can get wrong."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import pytest
 import yaml
 from conftest import REPOSITORY, hotpot_record
 from test_training import paper_run
+
+from tamtrl import cli, verbs
 
 
 def tamtrl(*arguments, **options) -> subprocess.CompletedProcess:
@@ -100,3 +103,12 @@ def test_fetch_without_network(tmp_path):
     done = tamtrl("fetch-model", *arguments, env=offline, cwd=REPOSITORY)
     refused(done, "Could not fetch Qwen/Qwen3-0.6B")
     assert not (tmp_path / "model").exists()
+
+
+def test_a_full_disk_is_one_sentence(monkeypatch, capsys):
+    def full(args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(verbs, "verify", full)
+    assert cli.main(["verify", "results"]) == 2
+    assert "no space left on the disk; make room, then the same command continues" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """What of training can be checked without running it: verl's validation of both devices, metrics, process clean-up."""
 
+import errno
 import json
 import os
 import subprocess
@@ -238,6 +239,25 @@ def test_a_hung_run_is_stopped(tmp_path):
     before = len(sleepers())
     code, segment = supervised(tmp_path, "time.sleep(300)", stall_seconds=8)
     assert code == -1 and len(sleepers()) == before and not segment.exists()
+
+
+def test_a_full_disk_leaves_nothing_running(tmp_path, monkeypatch):
+    """The register can't be written any more; what it said before has to do."""
+    monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
+    before = len(sleepers())
+    write, told = processes._write, []
+
+    def full_after_the_first(*arguments):
+        told.append(arguments)
+        if len(told) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(*arguments)
+
+    monkeypatch.setattr(processes, "_write", full_after_the_first)
+    with pytest.raises(OSError, match="No space left"):
+        supervised(tmp_path, "time.sleep(300)")
+    assert len(told) == 3 and len(sleepers()) == before  # tried once more at the end
+    assert not list(tmp_path.glob("tamtrl-*")) and not (tmp_path / "register").exists()
 
 
 def test_what_a_killed_supervisor_leaves_is_cleared_by_the_next_start(tmp_path):
