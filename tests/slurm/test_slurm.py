@@ -34,11 +34,11 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen:
 
 def queue() -> pd.DataFrame:
     """The jobs that SLURM knows, ended ones included."""
-    columns = {"%A": "job", "%P": "partition", "%T": "state", "%b": "gres", "%C": "cpus", "%m": "memory", "%k": "comment"}
-    columns |= {"%D": "nodes"}
-    command = ["squeue", "-h", "--states=all", "-o", "|".join(columns)]
+    columns = {"JobArrayID": "job", "Partition": "partition", "State": "state", "tres-per-job": "gres", "NumCPUs": "cpus"}
+    columns |= {"MinMemory": "memory", "Comment": "comment", "NumNodes": "nodes"}
+    command = ["squeue", "-h", "--states=all", "-O", ",".join(f"{name}:|" for name in columns)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return pd.DataFrame([line.split("|") for line in lines], columns=list(columns.values()))
+    return pd.DataFrame([line.split("|")[: len(columns)] for line in lines], columns=list(columns.values()))
 
 
 def checkpoints(folder: Path, method: str) -> list[Path]:
