@@ -83,6 +83,7 @@ def serve(scorer: Scorer, resources: Resources, log: Path) -> Iterator[str]:
             stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent,
         )
+    ending = threading.Event()
     try:
         while True:
             if process.poll() is not None:
@@ -91,11 +92,10 @@ def serve(scorer: Scorer, resources: Resources, log: Path) -> Iterator[str]:
                 if httpx.get(f"http://{host}:{port}/health", trust_env=False, timeout=5).is_success:
                     break
             time.sleep(0.5)
-        ending = threading.Event()
         threading.Thread(target=_watch, args=(process, ending, name, log, begin), daemon=True).start()
         yield f"http://{host}:{port}" + ("/v1" if scorer.kind == "judge" else "")
-        ending.set()
     finally:
+        ending.set()  # whatever ended the block is the cause, not the server that is stopped now
         process.terminate()
         try:
             process.wait(timeout=20)

@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from test_turn_scores import UPDATE, chat, scorer
@@ -209,3 +213,45 @@ def test_a_server_that_does_not_start_says_why(tmp_path):
         server.serve(missing, Resources("cpu", 1, 1, 2, 0), tmp_path / "scorer.log"),
     ):
         pass
+
+
+HEALTHY = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected", "absent"),
+    [
+        ("raise ValueError('training failed')", "ValueError: training failed", "server"),
+        ("os.kill(children()[0].pid, 9); time.sleep(30)", "RuntimeError: The judge's server was killed by signal 9", "slept"),
+    ],
+)
+def test_who_ended_first_is_the_cause(tmp_path, inside, expected, absent):
+    """A training that fails stops its server, and must not then be told that the server has failed."""
+    code = f"""
+import os, sys, time
+from pathlib import Path
+import psutil
+from test_turn_scores import scorer
+from tamtrl.settings import Resources
+from tamtrl.turn_scores import server
+children = lambda: psutil.Process().children()
+server.command = lambda scorer, resources, host, port: [sys.executable, "-c", {HEALTHY!r}, str(port)]
+with server.serve(scorer(endpoint=""), Resources("cpu", 1, 1, 2, 0), Path({str(tmp_path)!r}) / "scorer.log"):
+    {inside}
+    print("slept", file=sys.stderr)
+"""
+    folder = Path(__file__).parent
+    paths = os.pathsep.join(map(str, (folder, folder.parent)))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths}, timeout=120
+    )
+    assert done.returncode == 1 and done.stderr.strip().splitlines()[-1].startswith(expected), done.stderr
+    assert absent not in done.stderr.strip().splitlines()[-1]
