@@ -9,7 +9,7 @@ from test_training import CPU, GPU, paper_run
 
 from tamtrl.errors import UserError
 from tamtrl.settings import Run, Scorer
-from tamtrl.training import launch
+from tamtrl.training import launch, metrics
 from tamtrl.training.train import identity, train
 
 
@@ -47,3 +47,16 @@ def test_a_scorer_must_fit_the_credit_method(tmp_path, method, kind, message):
     run.save(tmp_path / "run.yaml")
     with pytest.raises(UserError, match=message):
         train(tmp_path / "run.yaml", CPU, tmp_path / "out", tmp_path / "scratch", print)
+
+
+def test_seconds_of_scoring():
+    # 0-2 and 1-3 overlap, 5-6 stands alone: 3 + 1
+    assert metrics.covered([(5, 6), (0, 2), (1, 3)]) == 4
+    assert metrics.covered([]) == 0
+    base = {"score": 0.5, "error": "", "requests": 1}
+    missing = base | {"score": None, "requests": 2, "begin": 2, "end": 8}
+    rows = [base | {"begin": 0, "end": 1}, base | {"begin": 0, "end": 1, "requests": 0}, missing, None]
+    timing: dict[str, float] = {}
+    counts = metrics.scoring_metrics(rows, [4, 4, 6, 6], timing)
+    assert timing == {"scoring": 7, "scoring_tail": 2}  # 0-1 and 2-8; the last trajectory was read at 6
+    assert counts == {"tamtrl/scores_known": 1, "tamtrl/scores_asked_twice": 1, "tamtrl/scores_missing": 1}

@@ -310,16 +310,3 @@ def test_cause_is_the_last_exception(tmp_path):
 def test_credit_methods_declare_what_they_need():
     for name in credit.names():
         assert credit.needs(name) == credit.load(name).NEEDS
-
-
-def test_seconds_of_scoring():
-    # 0-2 and 1-3 overlap, 5-6 stands alone: 3 + 1
-    assert metrics.covered([(5, 6), (0, 2), (1, 3)]) == 4
-    assert metrics.covered([]) == 0
-    base = {"score": 0.5, "error": "", "requests": 1}
-    missing = base | {"score": None, "requests": 2, "begin": 2, "end": 8}
-    rows = [base | {"begin": 0, "end": 1}, base | {"begin": 0, "end": 1, "requests": 0}, missing, None]
-    timing: dict[str, float] = {}
-    counts = metrics.scoring_metrics(rows, [4, 4, 6, 6], timing)
-    assert timing == {"scoring": 7, "scoring_tail": 2}  # 0-1 and 2-8; the last trajectory was read at 6
-    assert counts == {"tamtrl/scores_known": 1, "tamtrl/scores_asked_twice": 1, "tamtrl/scores_missing": 1}
