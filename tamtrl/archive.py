@@ -97,6 +97,8 @@ def restore(archive: str, index: Path, run: str, wanted: list[str], output: Path
         if not any(name == one or name.startswith(f"{one}/") for name in names):
             raise UserError(f"The archive {archive} has no {one} of run {run}.")
     for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise UserError(f"The archive {archive} names a file outside of its run: {name}.")
         target, place = output / name, f"{archive.rstrip('/')}/runs/{run}/{name}"
         if archive.startswith(("http://", "https://")):
             fetch_file([place], known[name]["sha256"], target, say)
