@@ -23,6 +23,7 @@ include: "workflow/rules/distil.smk"
 include: "workflow/rules/scorers.smk"
 include: "workflow/rules/downloads.smk"
 include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/sweeps.smk"
 include: "workflow/rules/restore.smk"
 include: "workflow/rules/paper.smk"
 

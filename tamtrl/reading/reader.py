@@ -31,13 +31,15 @@ Generate = Callable[[list[int], int, int], Awaitable[Generation]]
 
 @dataclass(frozen=True)
 class Turn:
-    """One row: a prompt and what was sampled. ``teacher_prompt_ids`` is None for the answer turn."""
+    """One row: a prompt and what was sampled. ``teacher_prompt_ids`` is None for the answer turn; ``relevant``: whether its chunk
+    holds relevant text."""
 
     index: int
     is_answer: bool
     prompt_ids: list[int]
     teacher_prompt_ids: list[int] | None
     generation: Generation
+    relevant: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Reader:
             prompt = prompts.update.fill(section=chunk.ids, **slots)
             teacher = prompts.update.fill(section=self._relevant(document, chunk), **slots)
             generation = await generate(prompt, budgets.memory_tokens, index)
-            turns.append(Turn(index, False, prompt, teacher, generation))
+            turns.append(Turn(index, False, prompt, teacher, generation, bool(chunk.relevant)))
             memory = self.strip_end(generation.ids)
         prompt = prompts.answer.fill(question=document.question_ids, memory=memory)
         generation = await generate(prompt, budgets.output_tokens, len(document.chunks))

@@ -70,6 +70,7 @@ class MemoryAgentLoop(AgentLoopBase):
                     **turn.generation.extra,
                     "turn": turn.index,
                     "is_answer": turn.is_answer,
+                    "relevant": turn.relevant,
                     "teacher_prompt_ids": turn.teacher_prompt_ids or [],
                     "dropped_tokens": document.dropped_tokens,
                     "read_at": read_at,

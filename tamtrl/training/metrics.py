@@ -31,8 +31,9 @@ COLUMNS = {
 PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/score", "timing_s/")
 
 
-def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor) -> dict:
-    """Means over a batch, overall and by turn. Lengths in tokens; the answer turn is called ``answer``."""
+def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor, relevant: torch.Tensor) -> dict:
+    """Means over a batch, overall and by turn; rewards of memory turns also by whether the chunk held relevant text (``relevant``,
+    bool). Lengths in tokens; the answer turn is called ``answer``."""
     final = turns.is_answer
     out = {
         "tamtrl/rows": len(lengths),
@@ -44,6 +45,9 @@ def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor) -> 
     for name, rows in groups.items():
         out[f"tamtrl/reward_turn_{name}"] = rewards[rows].nanmean().item()
         out[f"tamtrl/length_turn_{name}"] = lengths[rows].float().mean().item()
+        for kind, chosen in {"relevant": rows & ~final & relevant, "other": rows & ~final & ~relevant}.items():
+            if chosen.any():
+                out[f"tamtrl/reward_turn_{name}_{kind}"] = rewards[chosen].nanmean().item()
     scores = turns.score[~turns.score.isnan()] if turns.score is not None else []
     if len(scores):
         for quantile in QUANTILES:

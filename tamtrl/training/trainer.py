@@ -108,7 +108,7 @@ class TurnCreditTrainer(PPOTrainerSync):
             keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(values, batch_size=len(batch))
         )
         lengths = torch.tensor([len(responses[row]) for row in real])
-        metrics.update(turn_metrics(turns, rewards, lengths))
+        metrics.update(turn_metrics(turns, rewards, lengths, torch.tensor([extras[row]["relevant"] for row in real])))
         metrics["tamtrl/padding_rows"] = len(batch) - len(real)
         metrics["tamtrl/truncated_rows"] = sum(extras[row]["dropped_tokens"] > 0 for row in real)
         return batch

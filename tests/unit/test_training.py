@@ -156,11 +156,13 @@ def test_turn_metrics_by_hand():
         is_answer=torch.tensor([False, True, False, True]), outcome=torch.tensor([1.0, 1, 0, 0]),
         score=torch.tensor([0.2, float("nan"), 0.6, float("nan")]),
     )  # fmt: skip
-    rewards, lengths = torch.tensor([0.0, 1, 0, 0]), torch.tensor([4, 2, 8, 6])
-    out = metrics.turn_metrics(turns, rewards, lengths)
-    assert out["tamtrl/outcome"] == 0.5 and out["tamtrl/reward"] == 0.25 and out["tamtrl/response_length"] == 5
+    rewards, lengths = torch.tensor([0.4, 1, 0, 0], dtype=torch.float64), torch.tensor([4, 2, 8, 6])
+    out = metrics.turn_metrics(turns, rewards, lengths, torch.tensor([True, False, False, False]))
+    assert out["tamtrl/outcome"] == 0.5 and out["tamtrl/reward"] == 0.35 and out["tamtrl/response_length"] == 5
     assert out["tamtrl/length_turn_0"] == 6 and out["tamtrl/length_turn_answer"] == 4
     assert out["tamtrl/reward_turn_answer"] == 0.5
+    assert out["tamtrl/reward_turn_0_relevant"] == 0.4 and out["tamtrl/reward_turn_0_other"] == 0
+    assert not {name for name in out if name.startswith("tamtrl/reward_turn_answer_")}
     assert out["tamtrl/score_q50"] == pytest.approx(0.4) and out["tamtrl/score_max"] == pytest.approx(0.6)
 
 

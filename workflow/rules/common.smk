@@ -48,6 +48,7 @@ def typed(node):
 
 SECTIONS = (
     "seeds",
+    "tests",
     "reading",
     "closed_book",
     "data_seed",
@@ -113,7 +114,6 @@ known([*config["evaluate_on"], *config["average_over"]], [*DATASETS, *MEANS], "b
 EVALUATED = list(dict.fromkeys(part for column in config["evaluate_on"] for part in MEANS.get(column, [column])))
 known(config["train_sets"].values(), list(DATASETS), "data set in train_sets:")
 known(config["closed_book"]["models"], list(MODELS), "model in closed_book:")
-USED_SETS = [*config["train_sets"].values(), *EVALUATED]
 STAND_INS = {name: DATASETS[name]["stands_for"] for name in EVALUATED if "stands_for" in DATASETS[name]}
 # Under every table: what it was made at, and that generated sets are no benchmarks of the paper.
 NOTE = config["note"] + (

@@ -1,6 +1,12 @@
 # Predict once with vLLM, score any time without a GPU.
 
 
+def tested_model(wildcards):
+    if run_row(wildcards)["training"] == "none":
+        return model_folder(wildcards.model)
+    return f"{RUN}/model".format(**wildcards)
+
+
 rule configure_evaluation:
     output:
         f"{RUN}/evaluation.yaml",
@@ -18,7 +24,7 @@ rule configure_evaluation:
 rule predict:
     input:
         run=rules.configure_evaluation.output,
-        model=lambda wc: f"{RUN}/model".format(**wc) if run_row(wc)["training"] != "none" else model_folder(wc.model),
+        model=tested_model,
         data=collect("<results>/data/{benchmark}.parquet", benchmark=EVALUATED),
     output:
         collect(f"{RUN}/predictions/{{benchmark}}.jsonl.gz", benchmark=EVALUATED, allow_missing=True),

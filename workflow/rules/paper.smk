@@ -62,17 +62,20 @@ rule record_table:
         "tamtrl record --runs {input.runs} --made {input.made} --output {output} 2> {log}"
 
 
+SET_ORDER = [*TRAINING_SETS, config["train_sets"]["validation"], *TEST_SETS]
+
+
 rule list_sets:
     input:
-        collect("<results>/data/{dataset}.parquet", dataset=USED_SETS),
+        collect("<results>/data/{dataset}.parquet", dataset=SET_ORDER),
     output:
         "<results>/tables/tableA1.sets.csv",
     log:
         "<logs>/tables/tableA1.sets.log",
     localrule: True
     params:
-        uses=["training", "validation", *("evaluation" for _ in EVALUATED)],
-        sets=USED_SETS,
+        uses=[*("training" for _ in TRAINING_SETS), "validation", *("evaluation" for _ in TEST_SETS)],
+        sets=SET_ORDER,
     run:
         pd.DataFrame({"use": params.uses, "set": params.sets, "file": list(input)}).to_csv(output[0], index=False)
 

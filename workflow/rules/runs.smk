@@ -21,19 +21,21 @@ def run_row(wildcards):
     return row.iloc[0]
 
 
+OVERRIDABLE = ("reading", "train_sets", "training", "distillation", "credit", "judge", "evaluation")
+
+
 def resolved(row):
     """The configuration with the row's overrides (`section.key=value`, separated by spaces) laid over it."""
-    sections = deepcopy(
-        {name: config[name] for name in ("reading", "training", "distillation", "credit", "judge", "evaluation")}
-    )
+    sections = deepcopy({name: config[name] for name in OVERRIDABLE}) | {"train_reading": {}}
     for override in row["overrides"].split():
         key, _, value = override.partition("=")
         section, _, name = key.partition(".")
-        if name not in sections.get(section, {}):
+        if name not in sections.get("reading" if section == "train_reading" else section, {}):
             raise WorkflowError(
                 f"{config['runs']}: {row['method']} {row['variant']} overrides {key!r}, which does not exist."
             )
         sections[section][name] = typed(value)
+    sections["train_reading"] = sections["reading"] | sections["train_reading"]  # tested as the others are
     return sections
 
 
@@ -72,7 +74,7 @@ def training_run(row, seed, model_path, train_data, validation_data, scorer_path
         "model_path": str(model_path),
         "train_data": str(train_data),
         "validation_data": str(validation_data),
-        "reading": sections["reading"],
+        "reading": sections["train_reading"],
         "credit": {"method": row["credit"]} | sections["credit"],
         "training": sections["training"],
     } | scorer(row, scorer_path)
@@ -84,9 +86,11 @@ def training_code(wildcards):
     return code_digest.of_training(row["credit"], scorer_kind(row) is not None)
 
 
-def evaluation_run(row, seed):
+def evaluation_run(row, seed, reading=None):
+    """evaluation.yaml as a mapping; ``reading``: token budgets of a test that differ from the row's."""
     sections = resolved(row)
-    return validated(EvaluationRun, {"seed": int(seed)} | {k: sections[k] for k in ("reading", "evaluation")}, row)
+    run = {"seed": int(seed), "reading": sections["reading"] | (reading or {}), "evaluation": sections["evaluation"]}
+    return validated(EvaluationRun, run, row)
 
 
 def validated(kind, mapping, row):
@@ -114,6 +118,12 @@ def distillation_run(row, seed, **files):
 
 for _, row in RUNS.iterrows():
     evaluation_run(row, 0)
+    known(resolved(row)["train_sets"].values(), list(DATASETS), f"data set in {config['runs']}:")
+    if row["training"] != "rl" and any(word in row["overrides"] for word in ("train_sets.", "train_reading.")):
+        raise WorkflowError(
+            f"{config['runs']}: {row['method']} {row['variant']} overrides train_sets or train_reading, which only "
+            "training rl can: trajectories are sampled over the configured training set."
+        )
     if row["training"] == "rl":
         training_run(row, 0, "", "", "")
     elif row["training"] in ("sft", "kd"):
@@ -143,3 +153,19 @@ def paths(pattern, rows, **axes):
 
 def rows_of(item):
     return RUNS[[item in items for items in RUNS["items"]]]
+
+
+def tests_of(row):
+    """What a row is tested on beside Table 1's benchmarks: (test, benchmark) pairs."""
+    tests = [test for item in row["items"] for test in config["tests"].get(item, [])]
+    return [(test["name"], benchmark) for test in tests for benchmark in test["benchmarks"]]
+
+
+TESTS = {test["name"]: test for tests in config["tests"].values() for test in tests}
+known([name for spec in TESTS.values() for name in spec["benchmarks"]], list(DATASETS), "benchmark in tests:")
+# In order, each once.
+TRAINING_SETS = list(dict.fromkeys(resolved(row)["train_sets"]["train"] for _, row in RUNS.iterrows()))
+TEST_SETS = list(
+    dict.fromkeys([*EVALUATED, *(benchmark for _, row in RUNS.iterrows() for _, benchmark in tests_of(row))])
+)
+USED_SETS = list(dict.fromkeys([*config["train_sets"].values(), *TRAINING_SETS, *TEST_SETS]))

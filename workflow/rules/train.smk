@@ -1,8 +1,9 @@
 # A run is a row of runs.tsv: its resolved configuration, then one training job whatever the method.
 
 
-def train_set(use):
-    return f"<results>/data/{config['train_sets'][use]}.parquet"
+def train_set(use, row=None):
+    sets = config["train_sets"] if row is None else resolved(row)["train_sets"]
+    return f"<results>/data/{sets[use]}.parquet"
 
 
 rule configure_run:
@@ -18,8 +19,8 @@ rule configure_run:
             run_row(wc),
             wc.seed,
             concrete(model_folder(wc.model)),
-            concrete(train_set("train")),
-            concrete(train_set("validation")),
+            concrete(train_set("train", run_row(wc))),
+            concrete(train_set("validation", run_row(wc))),
             concrete(scorer_folder(wc) or ""),
         ),
     run:
@@ -31,8 +32,8 @@ rule configure_run:
 rule train_rl:
     input:
         run=rules.configure_run.output,
-        train=train_set("train"),
-        validation=train_set("validation"),
+        train=lambda wc: train_set("train", run_row(wc)),
+        validation=lambda wc: train_set("validation", run_row(wc)),
         model=lambda wc: model_folder(wc.model),
         scorer=lambda wc: scorer_folder(wc),
     output:
