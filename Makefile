@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu toy test lint format clean
+.PHONY: help setup gpu toy test report plan lint format clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -23,6 +23,12 @@ toy: .venv/ready ## the toy paper: every step of the paper on 2 CPU cores
 
 test: .venv/ready ## all tests, the toy workflow end to end among them
 	python -m pytest
+
+report: .venv/ready ## report.zip with all tables, figures and run cards; CONFIG=config/toy.yaml for another configuration
+	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --cores 1 --report report.zip
+
+plan: .venv/ready ## what would run: jobs, GPU-hours, disk; CONFIG as above
+	tamtrl plan -- --profile slurm $(if $(CONFIG),--configfile $(CONFIG))
 
 lint: .venv/ready ## ruff and snakefmt
 	ruff check . && ruff format --check .

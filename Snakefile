@@ -25,7 +25,9 @@ include: "workflow/rules/downloads.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/sweeps.smk"
 include: "workflow/rules/restore.smk"
-include: "workflow/rules/paper.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
 
 
 localrules:
@@ -37,6 +39,7 @@ localrules:
     evaluate,
     tables,
     figures,
+    records,
 
 
 # Every table and figure of the configuration.
@@ -45,3 +48,4 @@ rule all:
     input:
         rules.tables.input,
         rules.figures.input,
+        rules.records.input,

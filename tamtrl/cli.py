@@ -175,14 +175,17 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--document", type=int, default=0, help="its number in the benchmark")
     sub.add_argument("--sample", type=int, default=0)
 
+    def add_layout(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--columns", nargs="*", default=[], help="benchmarks, or means of them")
+        sub.add_argument("--means", nargs="*", default=[], metavar="NAME=A,B", help="columns that are the mean of benchmarks")
+        sub.add_argument("--average-over", nargs="*", default=[], help="columns of the average; all must be there")
+        sub.add_argument("--metric", default="score", help="what is shown; every metric is in the table's CSV")
+
     sub = verb("table", verbs.table, "Set a table of published and reproduced numbers (CSV, Markdown and LaTeX).")
     sub.add_argument("table")
     sub.add_argument("--paper", type=Path, required=True, help="CSV of published numbers")
     sub.add_argument("--runs", type=Path, help="CSV of the runs in this table and their score files")
-    sub.add_argument("--columns", nargs="*", default=[], help="benchmarks, or means of them")
-    sub.add_argument("--means", nargs="*", default=[], metavar="NAME=A,B", help="columns that are the mean of benchmarks")
-    sub.add_argument("--average-over", nargs="*", default=[], help="columns of the average; all must be there")
-    sub.add_argument("--metric", default="score", help="what the table shows; every metric is in its CSV")
+    add_layout(sub)
     sub.add_argument("--note", default="", help="a line under the table, e.g. what scale it was made at")
 
     sub = verb("table-samples", verbs.table_samples, "Set the table of sample counts from prepared data sets.")
@@ -190,9 +193,40 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--sets", type=Path, required=True, help="CSV of use, set and file")
     sub.add_argument("--note", default="")
 
-    sub = verb("figure", verbs.figure, "Draw training dynamics: reward and response length per step.")
-    sub.add_argument("--runs", type=Path, required=True, help="CSV of runs and their metrics files")
+    sub = verb("table-hours", verbs.table_hours, "Set the table of hours from the times that jobs recorded.")
+    sub.add_argument("--paper", type=Path, required=True, help="CSV of published numbers")
+    sub.add_argument("--jobs", type=Path, required=True, help="CSV of runs, parts, time files and devices")
+    sub.add_argument("--projected", type=Path, help="CSV of projected training times, shown apart")
+    sub.add_argument("--note", default="")
+
+    sub = verb("figure", verbs.figure, "Draw a figure of training or of memories.")
+    sub.add_argument("name", choices=("dynamics", "turn_rewards", "memory_length", "survival"))
+    sub.add_argument(
+        "--runs", type=Path, required=True, help="CSV of runs and their metrics (the first two) or predictions files"
+    )
     sub.add_argument("--title", default="")
+
+    sub = verb("figure-sweep", verbs.figure_sweep, "Draw scores over a setting that was varied, a panel each list of runs.")
+    sub.add_argument("--runs", type=Path, nargs="+", required=True, help="CSV of runs, their score files and the varied value")
+    sub.add_argument("--headings", nargs="+", required=True, help="of the panels")
+    sub.add_argument("--varied", nargs="+", required=True, help="names of what is varied")
+    add_layout(sub)
+    sub.add_argument("--title", default="")
+
+    sub = verb("plan", verbs.plan, "Say what a command of Snakemake would do: jobs, GPU-hours, disk.", writes=False)
+    sub.add_argument("arguments", nargs="*", help="of snakemake, after --: tamtrl plan -- --profile slurm")
+
+    sub = verb("run-cards", verbs.run_cards, "Set a table of trained runs: settings, versions, commit, time, hardware.")
+    sub.add_argument("--runs", type=Path, required=True, help="CSV of runs and their card.json")
+    sub.add_argument("--note", default="")
+
+    sub = verb("open-choices", verbs.open_choices, "Set the table of choices that the paper leaves open.")
+    sub.add_argument("--choices", type=Path, required=True, help="config/choices.tsv")
+    sub.add_argument("--config", type=Path, required=True, help="the configuration as it was used")
+    sub.add_argument("--note", default="")
+
+    sub = verb("theorem", verbs.theorem, "Check Theorem 1 on random policies that can be enumerated.")
+    sub.add_argument("--policies", type=int, default=1000)
 
     sub = verb("publish", verbs.publish, "Add runs to an archive, from which others can restore them.")
     sub.add_argument("results", type=Path, help="folder of results, e.g. results/full")

@@ -4,7 +4,7 @@ measurements: no GPU has run this code yet.
 Every function is a formula; the constants are the makers' data sheets and stated guesses.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GIB = 2**30
 BF16, FP32 = 2, 4  # bytes
@@ -112,3 +112,45 @@ def step_seconds(model: Transformer, step: Step, device: Device, devices: int, m
         "update": 4 * forward,
     }
     return seconds | {"step": sum(seconds.values())}
+
+
+PARAGRAPH_TOKENS = 140  # 100 paragraphs of HotpotQA are about 14.0k tokens
+TEMPLATE_TOKENS = 200  # question, instructions and chat template of a prompt: a guess
+
+
+def rollout_batch(reading: dict, training: dict, paragraphs: int) -> Step:
+    """A rollout batch of the configuration. Memories and answers are taken at half their budget, a document's two relevant
+    paragraphs spread evenly over its chunks."""
+    tokens, memory = PARAGRAPH_TOKENS * paragraphs, reading["memory_tokens"] / 2
+    chunks = -(-tokens // reading["chunk_tokens"])
+    turns = chunks + 1
+    return Step(
+        rows=training["rollout_batch"] * training["group"] * turns,
+        prompt_tokens=(tokens + chunks * (memory + TEMPLATE_TOKENS) + memory + TEMPLATE_TOKENS) / turns,
+        response_tokens=memory,
+        turns=turns,
+        teacher_tokens=2 * PARAGRAPH_TOKENS / chunks + 2 * memory + TEMPLATE_TOKENS,
+    )
+
+
+ASSUMPTIONS = (
+    "By arithmetic (tamtrl/costs.py) for A100 80 GB at 35 % of its peak rate, so a lower bound: sampling bound by memory "
+    "bandwidth, memories and answers at half their budget, 140 tokens a paragraph, nothing waits for anything else. "
+    "Training only: starting up, validation, trajectories and the PRM's own training are left out; the judge reads each "
+    "memory turn once. No GPU has run this repository."
+)
+
+
+def training_seconds(name: str, needs: tuple[str, ...], reading: dict, training: dict, paragraphs: int, devices: int) -> float:
+    """Of one step of a run of the model called ``name`` whose credit method needs ``needs``."""
+    step = rollout_batch(reading, training, paragraphs)
+    seconds = step_seconds(MODELS[name], step if "teacher" in needs else replace(step, teacher_tokens=0.0), A100, devices)["step"]
+    if "judge" in needs:
+        read = step.rows * (step.turns - 1) / step.turns * (step.prompt_tokens + step.response_tokens)
+        seconds += 2 * MODELS["Qwen3-8B"].parameters * read / (0.35 * A100.flops * devices)
+    return seconds
+
+
+def disk_gib(name: str, checkpoints: int) -> float:
+    """Of a run: checkpoints (float32 weights and Adam's two moments) while it trains, then its bfloat16 model."""
+    return MODELS[name].parameters * (3 * FP32 * checkpoints + BF16) / GIB

@@ -176,12 +176,23 @@ def show(args: argparse.Namespace) -> None:
     print(run(args.predictions, args.document, args.sample))
 
 
-def table(args: argparse.Namespace) -> None:
-    from tamtrl.paper.tables import Layout, write
+def layout(args: argparse.Namespace, note: str = ""):
+    from tamtrl.paper.scores import Layout
 
     means = {name: parts.split(",") for name, _, parts in (mean.partition("=") for mean in args.means)}
-    layout = Layout(args.columns, means, args.average_over, args.metric, args.note)
-    write(args.table, args.paper, args.runs, layout, args.output)
+    return Layout(args.columns, means, args.average_over, args.metric, note)
+
+
+def table(args: argparse.Namespace) -> None:
+    from tamtrl.paper.tables import write
+
+    write(args.table, args.paper, args.runs, layout(args, args.note), args.output)
+
+
+def table_hours(args: argparse.Namespace) -> None:
+    from tamtrl.paper.hours import write
+
+    write(args.paper, args.jobs, args.projected, args.note, args.output)
 
 
 def table_samples(args: argparse.Namespace) -> None:
@@ -191,9 +202,46 @@ def table_samples(args: argparse.Namespace) -> None:
 
 
 def figure(args: argparse.Namespace) -> None:
-    from tamtrl.paper.figures import dynamics
+    from tamtrl.paper import figures, memories
 
-    dynamics(args.runs, args.title, args.output)
+    match args.name:
+        case "dynamics":
+            figures.dynamics(args.runs, args.title, args.output)
+        case "turn_rewards":
+            figures.turn_rewards(args.runs, args.title, args.output)
+        case "memory_length" | "survival":
+            memories.draw(args.runs, args.name == "memory_length", args.title, args.output)
+
+
+def figure_sweep(args: argparse.Namespace) -> None:
+    from tamtrl.paper.sweeps import draw
+
+    panels = dict(zip(args.headings, zip(args.runs, args.varied, strict=True), strict=True))
+    draw(panels, layout(args), args.title, args.output)
+
+
+def plan(args: argparse.Namespace) -> None:
+    from tamtrl.plan import plan as run
+
+    print(run(args.arguments))
+
+
+def run_cards(args: argparse.Namespace) -> None:
+    from tamtrl.paper.records import cards
+
+    cards(args.runs, args.note, args.output)
+
+
+def open_choices(args: argparse.Namespace) -> None:
+    from tamtrl.paper.records import choices
+
+    choices(args.choices, args.config, args.note, args.output)
+
+
+def theorem(args: argparse.Namespace) -> None:
+    from tamtrl.paper.theorem import write
+
+    write(args.policies, args.output)
 
 
 def publish(args: argparse.Namespace) -> None:

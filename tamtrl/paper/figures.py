@@ -1,7 +1,7 @@
-"""Figures, each written as SVG and PNG with the CSV it was drawn from."""
+"""Figures of training: its dynamics (Figures 3 and 4 of the paper), the reward of each turn, a process reward model's
+calibration."""
 
 import json
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,24 +9,65 @@ import pandas as pd
 
 from tamtrl import files
 from tamtrl.errors import UserError
+from tamtrl.paper.scores import label
+from tamtrl.paper.style import lines, looks, name_ends, pyplot, save, titled
 
 PANELS = {"outcome": "Outcome reward", "response_length": "Response length (tokens)"}
+KINDS = {"relevant": "Chunks with relevant text", "other": "Chunks without"}
 
 
-def dynamics(runs: Path, title: str, output: Path) -> None:
-    """Training dynamics: outcome reward (mean over a rollout batch) and response length by step, a line a method, a band
-    over seeds where there are several."""
+def read_metrics(runs: Path) -> pd.DataFrame:
+    """All steps of all runs, with ``model``, ``run`` (method and variant) and ``seed``."""
     listed = pd.read_csv(runs, dtype={"model": str})
     if listed.empty:
         raise UserError(f"{runs} lists no training run; check `select` in the configuration.")
     parts = []
     for row in listed.itertuples():
         metrics = pd.read_csv(row.metrics)
-        metrics = metrics.loc[metrics["outcome"].notna(), ["step", *PANELS]]
-        name = row.method if row.variant == "main" else f"{row.method} ({row.variant})"
-        parts.append(metrics.assign(model=row.model, run=name, seed=row.seed))
-    data = pd.concat(parts, ignore_index=True)
-    _save(data, _draw_dynamics(data, title), output)
+        metrics = metrics[metrics["outcome"].notna()]
+        parts.append(metrics.assign(model=row.model, run=label(row.method, row.variant), seed=row.seed))
+    return pd.concat(parts, ignore_index=True)
+
+
+def dynamics(runs: Path, title: str, output: Path) -> None:
+    """Outcome reward (mean over a rollout batch) and response length by step, a line a method, a band over seeds."""
+    data = read_metrics(runs)[["model", "run", "seed", "step", *PANELS]]
+    plt = pyplot()
+    models = list(dict.fromkeys(data["model"]))
+    figure, axes = plt.subplots(len(models), len(PANELS), figsize=(7.2, 2.6 * len(models)), squeeze=False)
+    for row, model in zip(axes, models, strict=True):
+        for axis, (column, text) in zip(row, PANELS.items(), strict=True):
+            axis.set(xlabel="Step", ylabel=text, title=model)
+            if column == "outcome":
+                axis.set_ylim(0, max(1e-9, 1.05 * data[column].max()))
+            axis.xaxis.get_major_locator().set_params(integer=True)
+            lines(axis, data[data["model"] == model], "step", column, "run", markers=False)
+    save(data, titled(figure, title), output)
+
+
+def turn_rewards(runs: Path, title: str, output: Path) -> None:
+    """The mean reward of each memory turn over the last half of training, by whether its chunk held relevant text."""
+    metrics = read_metrics(runs)
+    rows = []
+    for (model, run, seed), part in metrics.groupby(["model", "run", "seed"], sort=False):
+        late = part[part["step"] > part["step"].max() / 2]
+        for column in part.columns:
+            turn, _, kind = column.removeprefix("reward_turn_").partition("_")
+            if column.startswith("reward_turn_") and kind in KINDS and late[column].notna().any():
+                rows.append(dict(model=model, run=run, seed=seed, turn=int(turn) + 1, kind=kind, reward=late[column].mean()))
+    if not rows:
+        raise UserError(f"{runs}: no run's metrics.csv has rewards by whether a chunk was relevant.")
+    data = pd.DataFrame(rows)
+    plt = pyplot()
+    models = list(dict.fromkeys(data["model"]))
+    figure, axes = plt.subplots(len(models), len(KINDS), figsize=(7.2, 2.6 * len(models)), squeeze=False, sharey="row")
+    for row, model in zip(axes, models, strict=True):
+        for axis, (kind, text) in zip(row, KINDS.items(), strict=True):
+            part = data[(data["model"] == model) & (data["kind"] == kind)]
+            axis.set(xlabel="Memory turn", ylabel="Reward", title=f"{model}: {text.lower()}", xticks=sorted(set(data["turn"])))
+            axis.set_ylim(min(0, data["reward"].min()), 1.05 * max(data["reward"].max(), 1e-9))
+            lines(axis, part, "turn", "reward", "run")
+    save(data, titled(figure, title), output)
 
 
 def calibration(folders: Sequence[Path], title: str, output: Path) -> None:
@@ -35,69 +76,19 @@ def calibration(folders: Sequence[Path], title: str, output: Path) -> None:
     parts = []
     for folder in folders:
         report = json.loads((folder / "report.json").read_text())
-        label = (
-            f"seed {files.read_yaml(folder / 'prm.yaml')['seed']}: accuracy {report['accuracy']:.3f}, AUROC {report['auroc']:.3f}"
-        )
-        parts.append(pd.read_csv(folder / "calibration.csv").assign(model=label))
+        seed = files.read_yaml(folder / "prm.yaml")["seed"]
+        text = f"seed {seed}: accuracy {report['accuracy']:.3f}, AUROC {report['auroc']:.3f}"
+        parts.append(pd.read_csv(folder / "calibration.csv").assign(model=text))
     data = pd.concat(parts, ignore_index=True)
-    _save(data, _draw_calibration(data, title), output)
-
-
-def _save(data: pd.DataFrame, figure, output: Path) -> None:
-    """The drawn data as CSV, and the figure as SVG and PNG, all named like ``output``."""
-    stem = output.with_suffix("")
-    with files.whole(stem.with_suffix(".csv")) as temporary:
-        data.to_csv(temporary, index=False)
-    for suffix in (".svg", ".png"):
-        with files.whole(stem.with_suffix(suffix)) as temporary:
-            # No date inside: the same data give the same file.
-            figure.savefig(temporary, dpi=200, metadata={"Date": None} if suffix == ".svg" else None)
-
-
-def _style():
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import seaborn as sns
-
-    sns.set_theme(context="paper", style="ticks", palette="colorblind")
-    plt.rcParams["svg.hashsalt"] = "tamtrl"
-    return plt, sns
-
-
-def _draw_calibration(data: pd.DataFrame, title: str):
-    plt, sns = _style()
-    figure, (above, below) = plt.subplots(2, 1, figsize=(3.6, 4.2), height_ratios=[3, 1], sharex=True, layout="constrained")
+    plt = pyplot()
+    figure, (above, below) = plt.subplots(2, 1, figsize=(4.6, 4.2), height_ratios=[3, 1], sharex=True)
     above.plot([0, 1], [0, 1], color="0.6", linestyle=":", linewidth=1)
-    sns.lineplot(data, x="probability", y="share_correct", hue="model", style="model", markers=True, ax=above)
-    sns.lineplot(data, x="probability", y="turns", hue="model", style="model", markers=True, ax=below, legend=False)
+    for name, look in looks(list(dict.fromkeys(data["model"]))).items():
+        part = data[data["model"] == name]
+        above.plot(part["probability"], part["share_correct"], label=name, **look)
+        below.plot(part["probability"], part["turns"], **look)
     above.set(ylabel="Share that led to a correct answer", ylim=(0, 1), xlim=(0, 1))
-    above.legend(title=None, frameon=False, loc="upper left")
+    name_ends(above, [("as given", 1.0, 1.0, "0.4")])
+    above.legend(loc="upper left", fontsize="small")
     below.set(xlabel="Probability given by the PRM", ylabel="Turns", ylim=(0, None))
-    if title:
-        figure.suptitle("\n".join(textwrap.wrap(title, 50)), fontsize="small")
-    sns.despine(figure)
-    return figure
-
-
-def _draw_dynamics(data: pd.DataFrame, title: str):
-    plt, sns = _style()
-    models = list(dict.fromkeys(data["model"]))
-    figure, axes = plt.subplots(len(models), len(PANELS), figsize=(7.2, 2.6 * len(models)), squeeze=False, layout="constrained")
-    runs = list(dict.fromkeys(data["run"]))
-    for row, model in enumerate(models):
-        part = data[data["model"] == model]
-        for axis, (column, label) in zip(axes[row], PANELS.items(), strict=True):
-            # Dashes as well as colours, so that the lines part in grey.
-            sns.lineplot(part, x="step", y=column, hue="run", style="run", hue_order=runs, style_order=runs, ax=axis,
-                         errorbar=("pi", 100), legend=axis is axes[0][0])  # fmt: skip
-            axis.set(xlabel="Step", ylabel=label)
-            axis.xaxis.get_major_locator().set_params(integer=True)
-            axis.set_title(model, loc="left", fontsize="medium")
-    axes[0][0].set_ylim(bottom=0)
-    axes[0][0].legend(title=None, frameon=False)
-    if title:
-        figure.suptitle("\n".join(textwrap.wrap(title, 95)), fontsize="small")
-    sns.despine(figure)
-    return figure
+    save(data, titled(figure, title, 4.6), output)

@@ -7,14 +7,15 @@ import pyarrow.parquet as pq
 
 from tamtrl import files
 from tamtrl.errors import UserError
-from tamtrl.paper.layout import Grid, cell, latex, markdown
+from tamtrl.paper.layout import Grid, Section, cell
+from tamtrl.paper.layout import write as write_views
 
 COLUMNS = ["use", "set", "paper", "source", "samples", "delta"]
 
 
 def write(paper: Path, sets: Path, note: str, output: Path) -> None:
     """``sets``: a CSV of ``use`` (training, validation, evaluation), ``set`` and ``file``. ``output`` without its suffix gets
-    .csv, .md and .tex."""
+    .csv, .md, .tex and .html."""
     made = pd.read_csv(sets)
     if made.empty:
         raise UserError(f"{sets} lists no data set.")
@@ -32,5 +33,4 @@ def write(paper: Path, sets: Path, note: str, output: Path) -> None:
     kinds = [("samples", kind) for kind in ("paper", "reproduced", "delta")]
     grid = Grid([("", "use"), ("", "set"), *kinds], rows)
     caption = f"Samples in each data set. A dash: the paper's number is not known here. {note}".strip()
-    files.write_text(stem.with_suffix(".md"), f"# tableA1\n\n{markdown(grid)}\n{caption}\n")
-    files.write_text(stem.with_suffix(".tex"), latex(grid, f"tableA1. {caption}"))
+    write_views("tableA1", [Section(grid, caption)], output)

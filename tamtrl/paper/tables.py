@@ -3,139 +3,120 @@
 The long CSV is the data; Markdown and LaTeX are its views.
 """
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from tamtrl import files
 from tamtrl.errors import UserError
-from tamtrl.paper.layout import DASH, Grid, cell, latex, markdown
-from tamtrl.paper.statistics import bootstrap_interval
+from tamtrl.paper.layout import DASH, Cell, Grid, Number, Section, cell
+from tamtrl.paper.layout import write as write_views
+from tamtrl.paper.scores import AVERAGE, METRICS, MINUS, RUN_KEYS, Layout, label, reproduced
 
-RUN_KEYS = ["model", "method", "variant"]
-COLUMNS = [*RUN_KEYS, "benchmark", "metric", "paper", "source", "reproduced", "low", "high", "n", "seeds", "delta"]
-AVERAGE = "average"
-# What a table can show, and how its caption calls it. Every metric is in the long CSV.
-METRICS = {
-    "score": "exact match, or sub_em (any of the gold answers contained) where a document has several",
-    "score_literal": "exact match, or the fraction of gold answers contained where a document has several",
-    "em": "exact match",
-    "sub_em": "sub_em: a gold answer contained",
-    "f1": "F1",
-}
+COLUMNS = [
+    *RUN_KEYS,
+    "ours",
+    "benchmark",
+    "metric",
+    "paper",
+    "source",
+    "reproduced",
+    "low",
+    "high",
+    "n",
+    "seeds",
+    "p",
+    "p_corrected",
+    "delta",
+]
 BESIDE = ("em", "sub_em", "f1")  # shown under the table, for every benchmark by itself
 
 
-@dataclass(frozen=True)
-class Layout:
-    """``columns``: benchmarks, or names in ``means``, which stand for the mean of some. ``average_over``: likewise; the
-    average is there only for runs that have all of it, for a mean over other benchmarks must not stand beside the paper's."""
-
-    columns: list[str] = field(default_factory=list)
-    means: dict[str, list[str]] = field(default_factory=dict)
-    average_over: list[str] = field(default_factory=list)
-    metric: str = "score"
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise UserError(f"Tables can't show the metric {self.metric!r}; there are {', '.join(METRICS)}.")
-
-    def parts(self, column: str) -> list[str]:
-        return self.means.get(column, [column])
-
-    def cells(self) -> dict[str, dict[str, float]]:
-        """Every mean that is reported: its benchmarks with their weights."""
-        named = {part: [part] for column in self.columns for part in self.parts(column)}
-        named |= {column: self.parts(column) for column in self.columns}
-        weights = {name: {part: 1 / len(parts) for part in parts} for name, parts in named.items()}
-        if self.average_over:
-            weights[AVERAGE] = {
-                part: 1 / len(self.average_over) / len(self.parts(column))
-                for column in self.average_over
-                for part in self.parts(column)
-            }
-        return weights
-
-
-def reproduced(runs: pd.DataFrame, layout: Layout, seed: int = 0) -> pd.DataFrame:
-    """Means in percent with 95 % bootstrap intervals over documents (each document the mean over seeds).
-
-    ``runs`` has a row per run, seed and benchmark: the run keys, ``seed``, ``benchmark`` and ``documents``, the file of
-    per-document scores.
-    """
-    rows = []
-    for key, group in runs.groupby(RUN_KEYS, sort=False):
-        scores = {}
-        for benchmark, part in group.groupby("benchmark", sort=False):
-            frames = pd.concat([pd.read_csv(path, dtype={"id": str}) for path in part["documents"]])
-            scores[benchmark] = frames.drop(columns="document").groupby("id").mean()
-        for name, weights in layout.cells().items():
-            if not set(weights) <= set(scores):
-                continue
-            for metric in scores[next(iter(weights))].columns:
-                groups = [scores[benchmark][metric] for benchmark in weights]
-                mean = sum(weight * part.mean() for weight, part in zip(weights.values(), groups, strict=True))
-                low, high = bootstrap_interval(groups, seed, *key, name, metric, weights=list(weights.values()))
-                row = {"benchmark": name, "metric": metric, "n": sum(map(len, groups)), "seeds": group["seed"].nunique()}
-                row |= {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high}
-                rows.append(dict(zip(RUN_KEYS, key, strict=True)) | row)
-    return pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("paper", "source", "delta")])
-
-
-def compare(published: pd.DataFrame, made: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Outer join: nothing is dropped because its other side is missing. Published ``score`` stands beside our ``metric``."""
-    published = published.rename(columns={"value": "paper"}).replace({"metric": {"score": metric}})
+def compare(published: pd.DataFrame, made: pd.DataFrame, metric: str, ours: set[tuple] = frozenset()) -> pd.DataFrame:
+    """Outer join: nothing is dropped because its other side is missing. Published ``score`` stands beside our ``metric``.
+    ``ours``: runs that the paper doesn't have; they come last."""
+    named = {"score": metric, f"score{MINUS}": metric + MINUS}
+    published = published.rename(columns={"value": "paper"}).replace({"metric": named})
     keys = [*RUN_KEYS, "benchmark", "metric"]
     joined = made.merge(published, on=keys, how="outer", sort=False)
     joined["delta"] = joined["reproduced"] - joined["paper"]
-    # Runs in their own order first, then what only the paper has.
+    runs = [tuple(row) for row in joined[RUN_KEYS].values]
+    joined["ours"] = [run in ours for run in runs]
+    # Models, then the paper's runs before ours, each in its own order, then what only the paper has.
+    models = list(dict.fromkeys(pd.concat([made, published])["model"]))
     order = {key: place for place, key in enumerate(dict.fromkeys(map(tuple, pd.concat([made, published])[RUN_KEYS].values)))}
-    joined["_order"] = [order[tuple(row)] for row in joined[RUN_KEYS].values]
+    joined["_order"] = [(models.index(run[0]), run in ours, order[run]) for run in runs]
     return joined.sort_values("_order", kind="stable")[COLUMNS].reset_index(drop=True)
 
 
 def write(table: str, paper: Path, runs: Path | None, layout: Layout, output: Path) -> None:
-    """``output`` without its suffix gets .csv, .md and .tex. Without ``runs`` the table holds published numbers only."""
+    """``output`` without its suffix gets .csv, .md, .tex and .html. Without ``runs`` the table holds published numbers only."""
     published = pd.read_csv(paper, dtype={"model": str})
-    listed = pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents"])
+    listed = pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents", "ours"])
     if runs is not None:
         listed = pd.read_csv(runs, dtype={"model": str})
         if listed.empty:
             raise UserError(f"{runs} lists no run for {table}; check `select` in the configuration.")
         published = published[published["model"].isin(listed["model"])]
-    joined = compare(published, reproduced(listed, layout), layout.metric)
+    ours = set(map(tuple, listed.loc[listed["ours"].astype(bool), RUN_KEYS].values))
+    joined = compare(published, reproduced(listed, layout), layout.metric, ours)
     stem = output.with_suffix("")
     with files.whole(stem.with_suffix(".csv")) as temporary:
         joined.to_csv(temporary, index=False, float_format="%.4f")
-    grid, caption = main_grid(joined, layout), _caption(joined, layout)
-    text = f"# {table}\n\n{markdown(grid)}\n{caption}\n"
-    beside = metrics_grid(joined, layout)
-    if beside.rows:
-        text += f"\n## Each benchmark, other metrics (reproduced)\n\n{markdown(beside)}\n{layout.note}\n"
-    files.write_text(stem.with_suffix(".md"), text)
-    files.write_text(stem.with_suffix(".tex"), latex(grid, f"{table}. {caption}"))
+    sections = [Section(main_grid(joined, layout), _caption(joined, layout))]
+    if (compared := differences_grid(joined)).rows:
+        sections.append(Section(compared, f"{_about_differences(joined)} {layout.note}".strip(), "differences from tamtrl"))
+    if (beside := metrics_grid(joined, layout)).rows:
+        sections.append(Section(beside, layout.note, "each benchmark, other metrics (reproduced)", printed=False))
+    write_views(table, sections, output)
 
 
 def main_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
-    """Model, method, then for each column what was reproduced, with paper and delta where anything is published."""
-    shown = joined[(joined["metric"] == layout.metric) | joined["paper"].notna()]
+    """Model, method, then for each column what was reproduced, with paper and delta where anything is published. The best
+    reproduced number of a model's column and the second are marked; our own variants stand apart and take no mark."""
+    shown = joined[joined["metric"] == layout.metric]
     names = [*layout.columns, AVERAGE] if AVERAGE in set(shown["benchmark"]) else list(layout.columns)
     published = set(shown.loc[shown["paper"].notna(), "benchmark"])
     columns = [("", "model"), ("", "method")]
     for name in names:
         columns += [(name, kind) for kind in (("paper", "reproduced", "delta") if name in published else ("reproduced",))]
-    rows = []
-    for (model, method, variant, metric), group in shown.groupby([*RUN_KEYS, "metric"], sort=False):
-        label = method if variant == "main" else f"{method} ({variant})"
-        # The paper states some numbers otherwise than as a score, e.g. as a difference.
-        row = [model, label if metric == layout.metric else f"{label}, {metric.replace('_', ' ')}"]
+    ranks = _ranks(shown)
+    rows, lines, before = [], set(), (None, False)
+    for (model, method, variant, ours), group in shown.groupby([*RUN_KEYS, "ours"], sort=False):
+        if before != (model, ours):
+            lines.add(len(rows))
+        before = (model, ours)
+        row: list[Cell] = [model, label(method, variant, ours)]
         values = group.drop_duplicates("benchmark").set_index("benchmark")
         for name, kind in columns[2:]:
-            row.append(_shown(values.loc[name], kind) if name in values.index else DASH)
+            mark = ranks.get((model, method, variant, name), "") if kind == "reproduced" else ""
+            row.append(_shown(values.loc[name], kind, mark) if name in values.index else DASH)
         rows.append(row)
-    return Grid(columns, rows)
+    return Grid(columns, rows, frozenset(lines))
+
+
+def _ranks(shown: pd.DataFrame) -> dict[tuple, str]:
+    """Which reproduced numbers are the best and the second best of their model's column, to the two places that are shown."""
+    marks = {}
+    rows = shown[shown["reproduced"].notna() & ~shown["ours"]].assign(value=lambda frame: frame["reproduced"].round(2))
+    for (_, name), column in rows.groupby(["model", "benchmark"]):
+        for mark, value in zip(("best", "second"), sorted(set(column["value"]), reverse=True), strict=False):
+            for key in column.loc[column["value"] == value, RUN_KEYS].values:
+                marks[(*key, name)] = mark if len(column) > 1 else ""
+    return marks
+
+
+def differences_grid(joined: pd.DataFrame) -> Grid:
+    """Each method's average minus tamtrl's: what the paper states, what was reproduced, and whether chance would do it."""
+    compared = joined[joined["metric"].str.endswith(MINUS)]
+    kinds = [("average", kind) for kind in ("paper", "reproduced", "delta", "p", "p corrected")]
+    rows = [
+        [row["model"], label(row["method"], row["variant"], row["ours"])]
+        + [_shown(row, kind, form="{:+.2f}") for kind in ("paper", "reproduced", "delta")]
+        + [cell(row["p"], "{:.3f}"), cell(row["p_corrected"], "{:.3f}")]
+        for _, row in compared.iterrows()
+    ]
+    return Grid([("", "model"), ("", "method"), *kinds], rows)
 
 
 def metrics_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
@@ -146,21 +127,33 @@ def metrics_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
     for (model, method, variant), group in made.groupby(RUN_KEYS, sort=False):
         for metric in BESIDE:
             values = group[group["metric"] == metric].set_index("benchmark")["reproduced"]
-            label = method if variant == "main" else f"{method} ({variant})"
-            rows.append([model, label, metric, *(cell(values.get(name, float("nan"))) for name in names)])
+            rows.append([model, label(method, variant), metric, *(cell(values.get(name, float("nan"))) for name in names)])
     return Grid([("", "model"), ("", "method"), ("", "metric"), *((name, "") for name in names)], rows)
 
 
-def _shown(values: pd.Series, kind: str) -> str:
+def _shown(values: pd.Series, kind: str, mark: str = "", form: str = "{:.2f}") -> Cell:
     if kind == "delta":
         return cell(values["delta"], "{:+.2f}")
     if kind == "paper" or pd.isna(values["low"]):
-        return cell(values[kind])
-    return f"{cell(values['reproduced'])} [{values['low']:.1f}, {values['high']:.1f}]"
+        return cell(values[kind], form)
+    places = form.replace("2f", "1f")
+    return Number(cell(values["reproduced"], form), f" [{places.format(values['low'])}, {places.format(values['high'])}]", mark)
+
+
+def _about_differences(joined: pd.DataFrame) -> str:
+    compared = joined[joined["p"].notna()]
+    if compared.empty:
+        return "Average minus that of tamtrl, in points, as the paper states it."
+    return (
+        "Average minus that of tamtrl on the same model, in points; 95 % interval and two-sided p of a paired bootstrap "
+        f"over questions and seeds; p corrected for {len(compared)} comparisons (Holm)."
+        + (" With one seed, the chance of training itself is not in them." if (compared["seeds"] == 1).all() else "")
+    )
 
 
 def _caption(joined: pd.DataFrame, layout: Layout) -> str:
     text = f"In percent: {METRICS[layout.metric]}; 95 % bootstrap intervals over documents; delta = reproduced - paper."
+    text += " Bold: the best reproduced number of a model, underlined: the second." if joined["reproduced"].notna().any() else ""
     for name, parts in layout.means.items():
         if name in layout.columns:
             text += f" {name} is the mean of {', '.join(parts)}." if len(parts) > 1 else f" {name} is {parts[0]}."

@@ -32,8 +32,8 @@ PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/score", "timin
 
 
 def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor, relevant: torch.Tensor) -> dict:
-    """Means over a batch, overall and by turn; rewards of memory turns also by whether the chunk held relevant text (``relevant``,
-    bool). Lengths in tokens; the answer turn is called ``answer``."""
+    """Means over a batch, overall and by turn; rewards of memory turns also by whether the chunk held relevant text
+    (``relevant``, bool). Lengths in tokens; the answer turn is called ``answer``."""
     final = turns.is_answer
     out = {
         "tamtrl/rows": len(lengths),

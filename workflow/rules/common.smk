@@ -12,7 +12,7 @@ from jsonschema.exceptions import best_match
 from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(Path(workflow.basedir)))
-from tamtrl import code_digest, credit
+from tamtrl import code_digest, costs, credit
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 

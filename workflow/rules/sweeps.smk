@@ -85,9 +85,3 @@ def sweep(item):
                     | {"documents": f"{folder}/scores/{benchmark}.documents.csv"}
                 )
     return points
-
-
-# Scores behind Figures 5-7.
-rule sweeps:
-    input:
-        lambda wc: [point["documents"] for item in [*TRAINED_WITH, *TESTED_WITH] for point in sweep(item)],

@@ -1,0 +1,118 @@
+"""Scores of runs from their per-document files: means with intervals, and differences from TAMTRL."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from tamtrl.errors import UserError
+from tamtrl.paper.statistics import bootstrap_interval, holm, paired_bootstrap
+
+RUN_KEYS = ["model", "method", "variant"]
+COLUMNS = [*RUN_KEYS, "benchmark", "metric", "reproduced", "low", "high", "n", "seeds", "p", "p_corrected"]
+AVERAGE = "average"
+REFERENCE = ("tamtrl", "main")  # what the paper compares every method with
+MINUS = "_minus_tamtrl"
+# What a table can show, and how its caption calls it. Every metric is in the long CSV.
+METRICS = {
+    "score": "exact match, or sub_em (any of the gold answers contained) where a document has several",
+    "score_literal": "exact match, or the fraction of gold answers contained where a document has several",
+    "em": "exact match",
+    "sub_em": "sub_em: a gold answer contained",
+    "f1": "F1",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``columns``: benchmarks, or names in ``means``, which stand for the mean of some. ``average_over``: likewise; the
+    average is there only for runs that have all of it, for a mean over other benchmarks must not stand beside the paper's."""
+
+    columns: list[str] = field(default_factory=list)
+    means: dict[str, list[str]] = field(default_factory=dict)
+    average_over: list[str] = field(default_factory=list)
+    metric: str = "score"
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise UserError(f"Tables can't show the metric {self.metric!r}; there are {', '.join(METRICS)}.")
+
+    def parts(self, column: str) -> list[str]:
+        return self.means.get(column, [column])
+
+    def cells(self) -> dict[str, dict[str, float]]:
+        """Every mean that is reported: its benchmarks with their weights."""
+        named = {part: [part] for column in self.columns for part in self.parts(column)}
+        named |= {column: self.parts(column) for column in self.columns}
+        weights = {name: {part: 1 / len(parts) for part in parts} for name, parts in named.items()}
+        if self.average_over:
+            weights[AVERAGE] = {
+                part: 1 / len(self.average_over) / len(self.parts(column))
+                for column in self.average_over
+                for part in self.parts(column)
+            }
+        return weights
+
+
+def label(method: str, variant: str, ours: bool = False) -> str:
+    return (method if variant == "main" else f"{method} ({variant})") + (", ours" if ours else "")
+
+
+Scores = dict[str, dict[str, pd.DataFrame]]  # benchmark, metric: a table of documents x seeds
+
+
+def read(runs: pd.DataFrame) -> Iterator[tuple[tuple, Scores]]:
+    """Each run's key and scores. ``runs`` has a row per run, seed and benchmark: the run keys, ``seed``, ``benchmark`` and
+    ``documents``, the file of per-document scores."""
+    for key, group in runs.groupby(RUN_KEYS, sort=False):
+        scores: Scores = {}
+        for benchmark, part in group.groupby("benchmark", sort=False):
+            frames = [pd.read_csv(row.documents, dtype={"id": str}).assign(seed=row.seed) for row in part.itertuples()]
+            table = pd.concat(frames).drop(columns="document").groupby(["id", "seed"]).mean()
+            scores[benchmark] = {metric: table[metric].unstack("seed") for metric in table.columns}
+        yield key, scores
+
+
+def reproduced(runs: pd.DataFrame, layout: Layout, seed: int = 0) -> pd.DataFrame:
+    """Means in percent with 95 % bootstrap intervals over documents (each document the mean over seeds), and for the
+    average, or the only column, each method's difference from TAMTRL (`differences`)."""
+    scored = list(read(runs))
+    rows = []
+    for key, scores in scored:
+        run = dict(zip(RUN_KEYS, key, strict=True))
+        for name, weights in layout.cells().items():
+            if not set(weights) <= set(scores):
+                continue
+            for metric in scores[next(iter(weights))]:
+                groups = [scores[benchmark][metric].mean(axis=1) for benchmark in weights]
+                mean = sum(weight * part.mean() for weight, part in zip(weights.values(), groups, strict=True))
+                low, high = bootstrap_interval(groups, seed, *key, name, metric, weights=list(weights.values()))
+                seeds = scores[next(iter(weights))][metric].shape[1]
+                row = {"benchmark": name, "metric": metric, "n": sum(map(len, groups)), "seeds": seeds}
+                rows.append(run | row | {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high})
+    return pd.DataFrame([*rows, *differences(scored, layout, seed)], columns=COLUMNS)
+
+
+def differences(scored: list[tuple[tuple, Scores]], layout: Layout, seed: int = 0) -> list[dict]:
+    """Each run's average minus that of TAMTRL on the same model, in points, with the paired bootstrap over questions and
+    seeds; p_corrected is Holm's, over all comparisons of the table."""
+    by_key, rows = dict(scored), []
+    weights = layout.cells().get(AVERAGE, {})
+    for key, scores in scored:
+        reference = by_key.get((key[0], *REFERENCE), {})
+        if key[1:] == REFERENCE or not weights or not set(weights) <= set(scores) & set(reference):
+            continue
+        pairs = [(scores[name][layout.metric] - reference[name][layout.metric]).dropna(axis=1, how="all") for name in weights]
+        if any(pair.empty or pair.isna().any(axis=None) for pair in pairs):
+            raise UserError(f"{' '.join(key)} and {' '.join(REFERENCE)} were not scored on the same documents; score both again.")
+        values = [pair.to_numpy(dtype=float) for pair in pairs]
+        mean = float(np.dot(list(weights.values()), [one.mean() for one in values]))
+        low, high, p = paired_bootstrap(values, seed, *key, weights=list(weights.values()))
+        row = {"benchmark": AVERAGE, "metric": layout.metric + MINUS, "n": sum(map(len, values)), "seeds": values[0].shape[1]}
+        row |= {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high, "p": p}
+        rows.append(dict(zip(RUN_KEYS, key, strict=True)) | row)
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_corrected"] = corrected
+    return rows

@@ -1,0 +1,111 @@
+"""What figures have in common: one look a method, labels at the ends of lines, the files of a figure."""
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from tamtrl import files
+
+# Method (and variant): colour, dashes, marker; the same in every figure. Others take what is left, in order.
+LOOKS = {
+    "base": ("#7F7F7F", (0, (1, 1)), "x"),
+    "sft": ("#56B4E9", (0, (5, 1)), "v"),
+    "star": ("#CC79A7", (0, (3, 1, 1, 1)), "*"),
+    "vanilla_kd": ("#999933", (0, (1, 2)), "P"),
+    "memagent": ("#0072B2", (0, (4, 1.5)), "s"),
+    "llm_judge": ("#E69F00", (0, (1, 1)), "^"),
+    "prm": ("#009E73", (0, (3, 1, 1, 1)), "D"),
+    "tamtrl": ("#D55E00", "solid", "o"),
+    "tamtrl (turn_group)": ("#000000", (0, (6, 1, 1, 1)), "h"),
+}
+SPARE = (("#882255", (0, (2, 1)), "<"), ("#44AA99", (0, (7, 2)), ">"), ("#332288", (0, (1, 3)), "p"))
+
+
+def looks(names: Sequence[str]) -> dict[str, dict]:
+    """Keyword arguments of matplotlib's lines, by name."""
+    others = [name for name in names if name not in LOOKS]
+    chosen = LOOKS | {name: SPARE[number % len(SPARE)] for number, name in enumerate(others)}
+    return {name: dict(zip(("color", "linestyle", "marker"), chosen[name], strict=True)) for name in names}
+
+
+def pyplot():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
+    sns.set_theme(style="ticks")
+    plt.style.use(Path(__file__).with_name("tamtrl.mplstyle"))
+    return plt
+
+
+def lines(axis, data: pd.DataFrame, x: str, y: str, by: str, low: str = "", high: str = "", markers: bool = True) -> None:
+    """A line for each value of ``by``, named at its right end. The band is ``low`` to ``high`` where given, else the range
+    over seeds where there are several."""
+    names = list(dict.fromkeys(data[by]))
+    ends = []
+    for name, look in looks(names).items():
+        part = data[data[by] == name]
+        mean = part.groupby(x)[y].mean()
+        band = part.groupby(x)[[low or y, high or y]].agg({low: "mean", high: "mean"} if low else ["min", "max"])
+        axis.plot(mean.index, mean.values, **look | ({} if markers else {"marker": ""}))
+        if low or (band.iloc[:, 0] < band.iloc[:, 1]).any():
+            axis.fill_between(band.index, band.iloc[:, 0], band.iloc[:, 1], color=look["color"], alpha=0.12, linewidth=0)
+        ends.append((name, mean.index[-1], mean.values[-1], look["color"]))
+    name_ends(axis, ends)
+
+
+def name_ends(axis, ends: Sequence[tuple[str, float, float, str]]) -> None:
+    """Names beside the last points, moved apart where they would overlap. ``ends``: name, x, y, colour."""
+    figure = axis.figure
+    figure.canvas.draw()  # fixes the limits
+    inches = axis.get_window_extent().height / figure.dpi
+    bottom, top = axis.get_ylim()
+    apart = (top - bottom) * 0.125 / inches  # a line of small print
+    heights = spread([end[2] for end in ends], apart, bottom, top)
+    right = max((end[1] for end in ends), default=0)
+    for (name, _, y, colour), height in zip(ends, heights, strict=True):
+        axis.annotate(
+            name, (right, y), xytext=(1.03, (height - bottom) / (top - bottom)), textcoords="axes fraction", color=colour,
+            fontsize="small", va="center", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2},
+        )  # fmt: skip
+    axis.set_ylim(bottom, top)
+
+
+def spread(values: Sequence[float], apart: float, bottom: float, top: float) -> list[float]:
+    """Heights near ``values``, in the same order, at least ``apart`` from each other and as far within bottom and top as
+    they fit."""
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    heights: list[float] = []
+    for index in order:
+        heights.append(max(values[index], heights[-1] + apart) if heights else max(values[index], bottom))
+    excess = max(0.0, heights[-1] - top) if heights else 0.0
+    limit = heights[-1] - excess if heights else 0.0
+    for place in reversed(range(len(heights))):
+        heights[place] = min(heights[place], limit)
+        limit = heights[place] - apart
+    result = [0.0] * len(values)
+    for index, height in zip(order, heights, strict=True):
+        result[index] = height
+    return result
+
+
+def titled(figure, title: str, width: float = 7.2):
+    if title:
+        figure.suptitle("\n".join(textwrap.wrap(title, int(13 * width))), fontsize="small", color="0.35")
+    return figure
+
+
+def save(data: pd.DataFrame, figure, output: Path) -> None:
+    """The drawn data as CSV, and the figure as SVG and PNG, all named like ``output``."""
+    stem = output.with_suffix("")
+    with files.whole(stem.with_suffix(".csv")) as temporary:
+        data.to_csv(temporary, index=False)
+    for suffix in (".svg", ".png"):
+        with files.whole(stem.with_suffix(suffix)) as temporary:
+            # No date inside: the same data give the same file.
+            figure.savefig(temporary, metadata={"Date": None} if suffix == ".svg" else None)

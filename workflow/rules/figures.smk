@@ -1,0 +1,186 @@
+# Figures, each from CSV files or stored predictions, with the CSV it was drawn from.
+DRAWN = ["csv", "svg", "png"]
+
+
+def figure_files(name, caption, category="Figures of the paper"):
+    """The outputs of a figure; the picture is in the report."""
+    picture = report(f"<results>/figures/{name}.png", caption=caption, category=category, labels={"figure": name})
+    return {"csv": f"<results>/figures/{name}.csv", "svg": f"<results>/figures/{name}.svg", "png": picture}
+
+
+# Which runs the figures of training show and where their metrics are.
+rule list_metrics:
+    input:
+        paths(f"{RUN}/metrics.csv", rows_of("dynamics")),
+    output:
+        "<results>/figures/dynamics.runs.csv",
+    log:
+        "<logs>/figures/dynamics.runs.log",
+    localrule: True
+    params:
+        rows=cases(rows_of("dynamics")),
+    run:
+        pd.DataFrame(params.rows).assign(metrics=list(input)).to_csv(output[0], index=False)
+
+
+# Figures 3 and 4 of the paper: reward and response length per step.
+rule figure_dynamics:
+    input:
+        rules.list_metrics.output,
+    output:
+        **figure_files("dynamics", "../report/dynamics.rst"),
+    log:
+        "<logs>/figures/dynamics.log",
+    localrule: True
+    params:
+        title=config["note"],
+    shell:
+        "tamtrl figure dynamics --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+
+
+# Beyond the paper: what each turn was rewarded, by whether its chunk held relevant text.
+rule figure_turn_rewards:
+    input:
+        rules.list_metrics.output,
+    output:
+        **figure_files("turn_rewards", "../report/turn_rewards.rst", "Beyond the paper"),
+    log:
+        "<logs>/figures/turn_rewards.log",
+    localrule: True
+    params:
+        title=config["note"],
+    shell:
+        "tamtrl figure turn_rewards --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+
+
+rule list_predictions:
+    input:
+        paths(f"{RUN}/predictions/{config['sweep_on']}.jsonl.gz", rows_of("table1")),
+    output:
+        "<results>/figures/memories.runs.csv",
+    log:
+        "<logs>/figures/memories.runs.log",
+    localrule: True
+    params:
+        rows=cases(rows_of("table1")),
+    run:
+        pd.DataFrame(params.rows).assign(predictions=list(input)).to_csv(output[0], index=False)
+
+
+# Beyond the paper: how long memories are, turn by turn.
+rule figure_memory_length:
+    input:
+        rules.list_predictions.output,
+    output:
+        **figure_files("memory_length", "../report/memory_length.rst", "Beyond the paper"),
+    log:
+        "<logs>/figures/memory_length.log",
+    localrule: True
+    params:
+        title=config["note"],
+    shell:
+        "tamtrl figure memory_length --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+
+
+# Beyond the paper: where the gold answer enters the memory, stays and leaves.
+rule figure_survival:
+    input:
+        rules.list_predictions.output,
+    output:
+        **figure_files("survival", "../report/survival.rst", "Beyond the paper"),
+    log:
+        "<logs>/figures/survival.log",
+    localrule: True
+    params:
+        title=config["note"],
+    shell:
+        "tamtrl figure survival --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+
+
+rule list_sweep:
+    input:
+        lambda wc: [point["documents"] for point in sweep(wc.item)],
+    output:
+        "<results>/figures/{item}.runs.csv",
+    log:
+        "<logs>/figures/{item}.runs.log",
+    wildcard_constraints:
+        item=alternatives([*TRAINED_WITH, *TESTED_WITH]),
+    localrule: True
+    params:
+        rows=lambda wc: [{k: v for k, v in point.items() if k != "documents"} for point in sweep(wc.item)],
+    run:
+        pd.DataFrame(params.rows).assign(documents=list(input)).to_csv(output[0], index=False)
+
+
+# Item of runs.tsv, what its panel is called, what is varied.
+SWEEP_FIGURES = {
+    "fig5_documents": [
+        ("fig5_training", "varied in training", "Paragraphs of a training document"),
+        ("fig5_test", "varied in the test", "Paragraphs of a test document"),
+    ],
+    "fig6_chunk_size": [
+        ("fig6_training", "varied in training", "Chunk size in training (tokens)"),
+        ("fig6_test", "varied in the test", "Chunk size in the test (tokens)"),
+    ],
+    "fig7_data": [("fig7", "less training data", "Training questions")],
+}
+
+
+def panels(figure):
+    """Those for which runs are selected."""
+    return [panel for panel in SWEEP_FIGURES[figure] if not rows_of(panel[0]).empty]
+
+
+# Figures 5 to 7 of the paper.
+rule figure_sweep:
+    input:
+        lambda wc: [f"<results>/figures/{item}.runs.csv" for item, _, _ in panels(wc.sweep)],
+    output:
+        **figure_files("{sweep}", "../report/sweep.rst"),
+    log:
+        "<logs>/figures/{sweep}.log",
+    wildcard_constraints:
+        sweep=alternatives(SWEEP_FIGURES),
+    localrule: True
+    params:
+        headings=lambda wc: [heading for _, heading, _ in panels(wc.sweep)],
+        varied=lambda wc: [varied for _, _, varied in panels(wc.sweep)],
+        benchmark=config["sweep_on"],
+        means=means_given,
+        average_over=config["average_over"],
+        metric=config["metric"],
+        title=config["note"],
+    shell:
+        "tamtrl figure-sweep --runs {input} --headings {params.headings:q} --varied {params.varied:q} "
+        "--columns {params.benchmark} --means {params.means} --average-over {params.average_over} "
+        "--metric {params.metric} --title {params.title:q} --output {output.csv} 2> {log}"
+
+
+# How far the process reward model's probabilities are right, on questions it wasn't trained on.
+rule figure_calibration:
+    input:
+        collect(f"{PRM}/{{file}}", seed=config["seeds"], file=["report.json", "calibration.csv", "prm.yaml"]),
+    output:
+        **figure_files("prm_calibration", "../report/prm_calibration.rst", "Beyond the paper"),
+    log:
+        "<logs>/figures/prm_calibration.log",
+    localrule: True
+    params:
+        folders=lambda wc, input: list(dict.fromkeys(str(Path(file).parent) for file in input)),
+        title=config["note"],
+    shell:
+        "tamtrl figure-calibration {params.folders} --title {params.title:q} --output {output.csv} 2> {log}"
+
+
+FIGURES = [
+    *([] if rows_of("dynamics").empty else ["dynamics", "turn_rewards"]),
+    *([] if rows_of("table1").empty else ["memory_length", "survival"]),
+    *(figure for figure in SWEEP_FIGURES if panels(figure)),
+    *(["prm_calibration"] if "prm" in map(scorer_kind, rows_of("table1").to_dict("records")) else []),
+]
+
+
+rule figures:
+    input:
+        collect("<results>/figures/{figure}.{kind}", figure=FIGURES, kind=DRAWN),

@@ -1,0 +1,100 @@
+# What the report shows beside tables and figures. Made offline, by `snakemake --report report.zip` (`make report`).
+
+
+rule list_cards:
+    input:
+        paths(f"{RUN}/card.json", TRAINED),
+    output:
+        "<results>/tables/cards.list.csv",
+    log:
+        "<logs>/tables/cards.list.log",
+    localrule: True
+    params:
+        rows=cases(TRAINED),
+    run:
+        pd.DataFrame(params.rows).assign(card=list(input)).to_csv(output[0], index=False)
+
+
+# Every trained run: configuration, versions, commit, time, hardware.
+rule run_cards:
+    input:
+        rules.list_cards.output,
+    output:
+        csv="<results>/tables/cards.csv",
+        md="<results>/tables/cards.md",
+        html=report(
+            "<results>/tables/cards.html",
+            caption="../report/cards.rst",
+            category="Runs",
+            labels={"table": "run cards"},
+        ),
+    log:
+        "<logs>/tables/cards.log",
+    localrule: True
+    params:
+        note=NOTE,
+    shell:
+        "tamtrl run-cards --runs {input} --note {params.note:q} --output {output.csv} 2> {log}"
+
+
+rule used_configuration:
+    output:
+        "<results>/config.yaml",
+    log:
+        "<logs>/config.log",
+    localrule: True
+    params:
+        config=lambda wc: {key: value for key, value in config.items() if key not in OWN_FILES},
+    run:
+        Path(output[0]).write_text(yaml.safe_dump(params.config, sort_keys=False))
+
+
+# What the paper leaves open, with the values used.
+rule open_choices:
+    input:
+        config=rules.used_configuration.output,
+        choices="config/choices.tsv",
+    output:
+        csv="<results>/tables/choices.csv",
+        md="<results>/tables/choices.md",
+        html=report(
+            "<results>/tables/choices.html",
+            caption="../report/choices.rst",
+            category="Runs",
+            labels={"table": "choices"},
+        ),
+    log:
+        "<logs>/tables/choices.log",
+    localrule: True
+    params:
+        note=NOTE,
+    shell:
+        "tamtrl open-choices --choices {input.choices} --config {input.config} --note {params.note:q} --output {output.csv} 2> {log}"
+
+
+# Theorem 1, checked on policies that can be enumerated: needs no run.
+rule theorem:
+    output:
+        csv="<results>/tables/theorem1.csv",
+        md="<results>/tables/theorem1.md",
+        tex="<results>/tables/theorem1.tex",
+        html=report(
+            "<results>/tables/theorem1.html",
+            caption="../report/theorem1.rst",
+            category="Tables",
+            labels={"table": "theorem1"},
+        ),
+    log:
+        "<logs>/tables/theorem1.log",
+    localrule: True
+    params:
+        code=code("paper.theorem"),
+    shell:
+        "tamtrl theorem --output {output.csv} 2> {log}"
+
+
+rule records:
+    input:
+        *([] if TRAINED.empty else rules.run_cards.output),
+        rules.open_choices.output,
+        rules.theorem.output,

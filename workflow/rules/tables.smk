@@ -1,0 +1,247 @@
+# Tables and figures: from CSV files only, so that a deleted one is remade in seconds.
+
+PAPER_TABLES = ["table1", "table2", "table3"]
+TABLES = [table for table in PAPER_TABLES if not rows_of(table).empty]
+COUNTED = ["tableA1", *([] if rows_of("tableA2").empty else ["tableA2"])]
+KINDS = ["csv", "md", "tex", "html"]
+
+
+means_given = [f"{name}={','.join(parts)}" for name, parts in MEANS.items()]
+
+
+# Which runs a table shows and where their scores are.
+rule list_scores:
+    input:
+        lambda wc: paths(f"{RUN}/scores/{{benchmark}}.documents.csv", rows_of(wc.table), benchmarks=EVALUATED),
+    output:
+        "<results>/tables/{table}.runs.csv",
+    log:
+        "<logs>/tables/{table}.runs.log",
+    localrule: True
+    params:
+        rows=lambda wc: [
+            case | {"ours": "ours" in run_row(SimpleNamespace(**case))["items"]}
+            for case in cases(rows_of(wc.table), benchmarks=EVALUATED)
+        ],
+    run:
+        pd.DataFrame(params.rows).assign(documents=list(input)).to_csv(output[0], index=False)
+
+
+# Published beside reproduced.
+rule table:
+    input:
+        paper="results/paper/{table}.csv",
+        runs=rules.list_scores.output,
+    output:
+        csv="<results>/tables/{table}.csv",
+        md="<results>/tables/{table}.md",
+        tex="<results>/tables/{table}.tex",
+        html=report(
+            "<results>/tables/{table}.html",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{table}"},
+        ),
+    log:
+        "<logs>/tables/{table}.log",
+    wildcard_constraints:
+        table=alternatives(TABLES),
+    localrule: True
+    params:
+        columns=config["evaluate_on"],
+        means=means_given,
+        average_over=config["average_over"],
+        metric=config["metric"],
+        note=NOTE,
+    shell:
+        "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --columns {params.columns} "
+        "--means {params.means} --average-over {params.average_over} --metric {params.metric} --note {params.note:q} "
+        "--output {output.csv} 2> {log}"
+
+
+# What it was made from; `tamtrl verify` compares.
+rule record_table:
+    input:
+        runs=rules.list_scores.output,
+        made=collect("<results>/tables/{{table}}.{kind}", kind=KINDS),
+    output:
+        "<results>/tables/{table}.provenance.json",
+    log:
+        "<logs>/tables/{table}.provenance.log",
+    wildcard_constraints:
+        table=alternatives(TABLES),
+    localrule: True
+    shell:
+        "tamtrl record --runs {input.runs} --made {input.made} --output {output} 2> {log}"
+
+
+SET_ORDER = [*TRAINING_SETS, config["train_sets"]["validation"], *TEST_SETS]
+
+
+rule list_sets:
+    input:
+        collect("<results>/data/{dataset}.parquet", dataset=SET_ORDER),
+    output:
+        "<results>/tables/tableA1.sets.csv",
+    log:
+        "<logs>/tables/tableA1.sets.log",
+    localrule: True
+    params:
+        uses=[*("training" for _ in TRAINING_SETS), "validation", *("evaluation" for _ in TEST_SETS)],
+        sets=SET_ORDER,
+    run:
+        pd.DataFrame({"use": params.uses, "set": params.sets, "file": list(input)}).to_csv(output[0], index=False)
+
+
+# How many samples each set has, counted in the prepared files.
+rule table_samples:
+    input:
+        paper="results/paper/tableA1.csv",
+        sets=rules.list_sets.output,
+    output:
+        csv="<results>/tables/tableA1.csv",
+        md="<results>/tables/tableA1.md",
+        tex="<results>/tables/tableA1.tex",
+        html=report(
+            "<results>/tables/tableA1.html",
+            caption="../report/tableA1.rst",
+            category="Tables",
+            labels={"table": "tableA1"},
+        ),
+    log:
+        "<logs>/tables/tableA1.log",
+    localrule: True
+    params:
+        note=NOTE,
+    shell:
+        "tamtrl table-samples --paper {input.paper} --sets {input.sets} --note {params.note:q} --output {output.csv} 2> {log}"
+
+
+def recorded_times(row, seed):
+    """Jobs whose time is a run's in Table A2: part, file, and which stage's devices they had."""
+    run = {"model": row["model"], "method": row["method"], "variant": row["variant"], "seed": seed}
+    jobs = []
+    if row["training"] in ("sft", "kd"):
+        folder, shards = trajectories_folder(SimpleNamespace(**run), 1), resolved(row)["distillation"]["shards"]
+        jobs += [("data", f"{folder}/shard{shard}.time.tsv", "evaluate") for shard in range(shards)]
+        for number in range(2, resolved(row)["distillation"]["rounds"] + 1):
+            place = ROUND.format(**run, round=number)
+            jobs += [("data", f"{place}/shard{shard}.time.tsv", "evaluate") for shard in range(shards)]
+    if row["training"] == "rl" and scorer_kind(row) == "prm":
+        jobs += [
+            ("data", str(shard).replace(".jsonl.gz", ".time.tsv"), "evaluate")
+            for shard in prm_shards(SimpleNamespace(**run))
+        ]
+        jobs += [("data", f"{PRM}/label.time.tsv", "label"), ("prm_training", f"{PRM}/train.time.tsv", "evaluate")]
+    if row["training"] != "none":
+        jobs.append(("training", f"{RUN}/metrics.csv", "train"))
+    return [run | {"part": part, "file": file.format(**run), "stage": stage} for part, file, stage in jobs]
+
+
+TIMES = [
+    job for _, row in rows_of("tableA2").iterrows() for seed in config["seeds"] for job in recorded_times(row, seed)
+]
+
+
+def devices_of(stage):
+    if stage == "label":
+        return 0
+    return config["resources"][stage]["devices"] * config["resources"][stage]["nodes"]
+
+
+rule list_times:
+    input:
+        [job["file"] for job in TIMES],
+    output:
+        "<results>/tables/tableA2.jobs.csv",
+    log:
+        "<logs>/tables/tableA2.jobs.log",
+    localrule: True
+    params:
+        jobs=[{key: job[key] for key in ("model", "method", "variant", "seed", "part", "stage")} for job in TIMES],
+    run:
+        devices = [devices_of(job["stage"]) for job in params.jobs]
+        pd.DataFrame(params.jobs).assign(file=list(input), devices=devices).to_csv(output[0], index=False)
+
+
+def projected(row):
+    """Arithmetic for one run of reinforcement learning of a model that it is known for (nothing: for others)."""
+    if row["training"] != "rl" or row["model"] not in costs.MODELS:
+        return {}
+    sections = resolved(row)
+    paragraphs = DATASETS[sections["train_sets"]["train"]].get("documents", 0)
+    devices, needs = devices_of("train"), credit.needs(row["credit"])
+    settings = (sections["train_reading"], sections["training"], paragraphs, devices)
+    seconds = costs.training_seconds(row["model"], needs, *settings)
+    hours = seconds * sections["training"]["steps"] / 3600
+    told = {"step_seconds": seconds, "hours": hours, "gpu_hours": hours * devices, "assumptions": costs.ASSUMPTIONS}
+    return {key: row[key] for key in ("model", "method", "variant")} | told
+
+
+# What training should take on A100s, from the configuration alone.
+rule project:
+    output:
+        "<results>/tables/tableA2.projected.csv",
+    log:
+        "<logs>/tables/tableA2.projected.log",
+    localrule: True
+    params:
+        rows=lambda wc: [row for row in map(projected, RUNS.to_dict("records")) if row],
+        columns=["model", "method", "variant", "step_seconds", "hours", "gpu_hours", "assumptions"],
+    run:
+        pd.DataFrame(params.rows, columns=params.columns).to_csv(output[0], index=False)
+
+
+# Hours of every method, measured, and the projection apart.
+rule table_hours:
+    input:
+        paper="results/paper/tableA2.csv",
+        jobs=rules.list_times.output,
+        projected=rules.project.output,
+    output:
+        csv="<results>/tables/tableA2.csv",
+        md="<results>/tables/tableA2.md",
+        tex="<results>/tables/tableA2.tex",
+        html=report(
+            "<results>/tables/tableA2.html",
+            caption="../report/tableA2.rst",
+            category="Tables",
+            labels={"table": "tableA2"},
+        ),
+    log:
+        "<logs>/tables/tableA2.log",
+    localrule: True
+    params:
+        note=NOTE,
+    shell:
+        "tamtrl table-hours --paper {input.paper} --jobs {input.jobs} --projected {input.projected} --note {params.note:q} "
+        "--output {output.csv} 2> {log}"
+
+
+# Published numbers alone: no data, no training, seconds.
+rule paper_table:
+    input:
+        "results/paper/{table}.csv",
+    output:
+        csv="results/published/{table}.csv",
+        md="results/published/{table}.md",
+        tex="results/published/{table}.tex",
+        html="results/published/{table}.html",
+    log:
+        "logs/published/{table}.log",
+    wildcard_constraints:
+        table=alternatives(PAPER_TABLES),
+    localrule: True
+    shell:
+        "tamtrl table {wildcards.table} --paper {input} --output {output.csv} 2> {log}"
+
+
+rule paper_tables:
+    input:
+        collect("results/published/{table}.{kind}", table=PAPER_TABLES, kind=KINDS),
+
+
+rule tables:
+    input:
+        collect("<results>/tables/{table}.{kind}", table=[*TABLES, *COUNTED], kind=KINDS),
+        collect("<results>/tables/{table}.provenance.json", table=TABLES),
