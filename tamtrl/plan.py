@@ -73,6 +73,6 @@ def plan(arguments: Sequence[str]) -> str:
     shown = table.reset_index().to_string(index=False, float_format=lambda value: f"{value:,.0f}" if value else "–")
     return (
         f"{shown}\n\nAt most: the time limits of the configuration. Projected: reinforcement learning of models that "
-        "tamtrl/costs.py knows, a lower bound by arithmetic; count on twice that. Disk: two checkpoints and the final model of each "
-        "run, and the models to fetch that it knows."
+        "tamtrl/costs.py knows, a lower bound by arithmetic; count on twice that. Disk: two checkpoints and the final model of "
+        "each run, and the models to fetch that it knows."
     )

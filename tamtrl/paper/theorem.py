@@ -57,6 +57,12 @@ def distribution(table: dict[tuple[int, ...], np.ndarray]) -> np.ndarray:
     return np.array([token_probabilities(table, memory).prod() for memory in memories()])
 
 
+def divergence(p: np.ndarray, q: np.ndarray) -> float:
+    """KL(p || q) in nats, where 0 log 0 is 0."""
+    some = p > 0
+    return float((p[some] * np.log(p[some] / q[some])).sum())
+
+
 def random_world(seed: int) -> World:
     rng = np.random.default_rng(seeds.derive(seed, "theorem"))
 
@@ -78,7 +84,7 @@ def objective(world: World) -> float:
     for prefix in prefixes():
         reached = token_probabilities(world.student, prefix).prod()
         student, reference = world.student[prefix], world.reference[prefix]
-        kl += reached * (student * np.log(student / reference)).sum()
+        kl += reached * divergence(student, reference)
     return float((pi * world.right * world.score).sum() - world.beta * kl)
 
 
@@ -90,10 +96,9 @@ def decomposition(world: World, conditional: bool = True) -> dict[str, float]:
     for name, likelihood, score in (("succ", world.right, world.score), ("fail", 1 - world.right, 0 * world.score)):
         share = float((pi * likelihood).sum())
         given = pi * likelihood / share
-        constrained = given if conditional else pi
         terms[f"P_{name}"] = share
-        terms[f"L_{name}"] = float((given * score).sum() - world.beta * (constrained * np.log(constrained / reference)).sum())
-        mutual += share * (given * np.log(given / pi)).sum()
+        terms[f"L_{name}"] = float((given * score).sum() - world.beta * divergence(given if conditional else pi, reference))
+        mutual += share * divergence(given, pi)
     total = sum(terms[f"P_{name}"] * terms[f"L_{name}"] for name in ("succ", "fail")) + world.beta * mutual
     return terms | {"beta_I": float(world.beta * mutual), "J": float(total)}
 
@@ -119,7 +124,7 @@ def write(worlds: int, output: Path) -> None:
     )
     number = len(memories())
     caption = (
-        f"Theorem 1 on {worlds} random autoregressive policies with {number} memories each, all enumerated, in double "
-        f"precision. The misreading is off by beta I(M; r | S), which is {table['beta_I'].min():.1e} to {table['beta_I'].max():.1e} here."
+        f"Theorem 1 on {worlds} random autoregressive policies with {number} memories each, all enumerated, in double precision. "
+        f"The misreading is off by beta I(M; r | S), which is {table['beta_I'].min():.1e} to {table['beta_I'].max():.1e} here."
     )
     write_views("theorem1", [Section(grid, caption)], output)

@@ -1,13 +1,15 @@
 """Statistics, tables and the figure, from small CSV files."""
 
+import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from conftest import REPOSITORY
 
 from tamtrl.errors import UserError
-from tamtrl.paper import figures, samples, tables
-from tamtrl.paper.statistics import bootstrap_interval
-from tamtrl.paper.tables import Layout
+from tamtrl.paper import figures, hours, memories, records, samples, style, sweeps, tables
+from tamtrl.paper.scores import Layout
+from tamtrl.paper.statistics import bootstrap_interval, holm, paired_bootstrap
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 
@@ -40,7 +42,9 @@ def scored(tmp_path):
             path = tmp_path / f"{benchmark}{seed}.csv"
             frame = pd.DataFrame({"document": range(len(em)), "id": [f"d{i}" for i in range(len(em))], "score": em, "em": em})
             frame.to_csv(path, index=False)
-            rows.append(dict(model="0.6B", method="tamtrl", variant="main", seed=seed, benchmark=benchmark, documents=path))
+            rows.append(
+                dict(model="0.6B", method="tamtrl", variant="main", seed=seed, benchmark=benchmark, documents=path, ours=False)
+            )
     runs = tmp_path / "runs.csv"
     pd.DataFrame(rows).to_csv(runs, index=False)
     (tmp_path / "paper.csv").write_text(PAPER)
@@ -127,6 +131,131 @@ def test_published_numbers_all_have_a_source():
         assert {"metric", "value", "source"} <= set(frame.columns), path
         assert frame["source"].notna().all() and frame["value"].notna().all(), path
         assert frame["source"].str.match(r"(text|notes|MemAgent)(:|$)").all(), path
+
+
+def test_marks_ours_and_differences(tmp_path):
+    """Per document, seed 0: tamtrl 1 1 1 1, memagent 1 1 0 1, prm 0 1 0 1, and a variant of ours that is as good as tamtrl."""
+    scores = {("tamtrl", "main"): [1, 1, 1, 1], ("tamtrl", "turn_group"): [1, 1, 1, 1], ("memagent", "main"): [1, 1, 0, 1],
+              ("prm", "main"): [0, 1, 0, 1]}  # fmt: skip
+    rows = []
+    for (method, variant), values in scores.items():
+        path = tmp_path / f"{method}{variant}.csv"
+        pd.DataFrame({"document": range(4), "id": list("abcd"), "score": values, "em": values}).to_csv(path, index=False)
+        rows.append(dict(model="0.6B", method=method, variant=variant, seed=0, benchmark="a", documents=path))
+    listed = pd.DataFrame(rows).assign(ours=lambda frame: frame["variant"] == "turn_group")
+    listed.to_csv(tmp_path / "runs.csv", index=False)
+    (tmp_path / "paper.csv").write_text(
+        "model,method,variant,benchmark,metric,value,source\n0.6B,memagent,main,average,score_minus_tamtrl,-2.03,notes\n"
+    )
+    tables.write("t", tmp_path / "paper.csv", tmp_path / "runs.csv", Layout(["a"], average_over=["a"]), tmp_path / "t.csv")
+    text, tex = (tmp_path / "t.md").read_text(), (tmp_path / "t.tex").read_text()
+    assert "| 0.6B | tamtrl | **100.00** [" in text and "| 0.6B | memagent | <u>75.00</u> [" in text
+    assert "| 0.6B | prm | 50.00 [" in text
+    # ours stands last, behind a line of its own, and takes no mark
+    assert "| 0.6B | tamtrl (turn_group), ours | 100.00 [" in text
+    assert text.index("turn_group") > text.index("| prm |") and r"\textbf{100.00}" in tex and r"\underline{75.00}" in tex
+    assert tex.count(r"\midrule") == 3  # under two headings, and before ours
+    made = pd.read_csv(tmp_path / "t.csv")
+    difference = made[made["metric"] == "score_minus_tamtrl"].set_index(["method", "variant"])
+    assert difference.loc[("memagent", "main"), ["paper", "reproduced"]].tolist() == [-2.03, -25]
+    assert difference.loc[("memagent", "main"), "delta"] == pytest.approx(-22.97)
+    assert difference.loc[("tamtrl", "turn_group"), "p"] == 1 and len(difference) == 3
+    assert "corrected for 3 comparisons (Holm)" in text and "With one seed" in text
+    # scored on other documents: no difference
+    other = pd.read_csv(tmp_path / "prmmain.csv").assign(id=list("abce"))
+    other.to_csv(tmp_path / "prmmain.csv", index=False)
+    with pytest.raises(UserError, match="not scored on the same documents"):
+        tables.write("t", tmp_path / "paper.csv", tmp_path / "runs.csv", Layout(["a"], average_over=["a"]), tmp_path / "t.csv")
+
+
+def test_paired_bootstrap_and_holm():
+    # always better: the interval is the point, and p the smallest there is
+    assert paired_bootstrap([np.full((5, 2), 0.25)], 0, weights=[1.0]) == (0.25, 0.25, 2 / 2001)
+    # no difference at all
+    assert paired_bootstrap([np.zeros((5, 1))], 0, weights=[1.0]) == (0.0, 0.0, 1.0)
+    # 100 pairs, half +1, half -1: the standard error is 0.1
+    low, high, p = paired_bootstrap([np.array([[1.0], [-1.0]] * 50)], 0, weights=[1.0])
+    assert low == pytest.approx(-0.196, abs=0.03) and high == pytest.approx(0.196, abs=0.03) and p > 0.7
+    # seeds that disagree widen it: with two, either is drawn twice half of the time
+    low, high, _ = paired_bootstrap([np.array([[1.0, -1.0]] * 400)], 0, weights=[1.0])
+    assert (low, high) == (-1, 1)
+    # Holm by hand: 4 * 0.01, 3 * 0.02, then 2 * 0.03 = 0.06 and 0.04 raised to it
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06]) and holm([0.6, 0.7]) == [1, 1]
+
+
+def test_table_of_hours(tmp_path):
+    """Two steps of half an hour, and two shards of an hour and half an hour on 2 devices: 1 h, 1.5 h, and 1 * 8 + 1.5 * 2."""
+    pd.DataFrame({"step": [1, 2], "seconds_step": [1800, 1800]}).to_csv(tmp_path / "metrics.csv")
+    for shard, took in enumerate((3600, 1800)):
+        (tmp_path / f"{shard}.tsv").write_text(f"s\th:m:s\n{took}\t-\n")
+    run = dict(model="0.6B", method="prm", variant="main", seed=0)
+    jobs = [run | dict(part="training", file=tmp_path / "metrics.csv", devices=8)]
+    jobs += [run | dict(part="data", file=tmp_path / f"{shard}.tsv", devices=2) for shard in (0, 1)]
+    pd.DataFrame(jobs).to_csv(tmp_path / "jobs.csv", index=False)
+    hours.write(REPOSITORY / "results" / "paper" / "tableA2.csv", tmp_path / "jobs.csv", None, "A note.", tmp_path / "A2.csv")
+    made = pd.read_csv(tmp_path / "A2.csv").set_index(["method", "metric"])
+    reproduced = made["reproduced"].loc["prm"]
+    assert reproduced["hours_data"] == 1.5 and reproduced["hours_training"] == 1 and reproduced["hours_total"] == 2.5
+    assert reproduced["device_hours"] == 11
+    # the paper's RL hours stand beside ours, its PRM's training beside nothing
+    assert made.loc[("prm", "hours_training"), "paper"] == 38.66 and made.loc[("prm", "hours_prm_training"), "paper"] == 2.05
+    assert made.loc[("tamtrl", "hours_total"), "paper"] == 33.79 and "| 0.6B | prm |" in (tmp_path / "A2.md").read_text()
+
+
+def test_where_the_answer_enters_and_leaves():
+    record = {
+        "document": 3,
+        "answers": ["Rome"],
+        "memories": ["nothing", "It is Rome", "It is rome.", "lost"],
+        "tokens": [2, 4, 4, 2, 3],
+    }
+    table = memories.traces([record])
+    assert table["holds"].tolist() == [0, 1, 1, 0] and table["enters"].tolist() == [0, 1, 0, 0]
+    assert (
+        table["leaves"].tolist() == [0, 0, 0, 1]
+        and table["tokens"].tolist() == [2, 4, 4, 2]
+        and table["turn"].tolist() == [1, 2, 3, 4]
+    )
+
+
+def test_names_at_the_ends_of_lines_keep_their_distance():
+    assert style.spread([0.5, 0.1], 0.2, 0, 1) == [0.5, 0.1]
+    # three at one height spread upwards, and are pushed back below the top
+    assert style.spread([0.9, 0.9, 0.9], 0.2, 0, 1) == pytest.approx([0.6, 0.8, 1.0])
+
+
+def test_turn_rewards_by_relevance(tmp_path):
+    """Only the last half of the steps counts."""
+    by_kind = {"reward_turn_0_relevant": [0, 0, 0.2, 0.4], "reward_turn_0_other": [1, 1, 0.5, 0.7]}
+    columns = {"step": [1, 2, 3, 4], "outcome": 1.0, "reward_turn_answer": 1.0, "reward_turn_0": 1.0}
+    pd.DataFrame(columns | by_kind).to_csv(tmp_path / "m.csv")
+    run = dict(model="toy", method="tamtrl", variant="main", seed=0, metrics=tmp_path / "m.csv")
+    pd.DataFrame([run]).to_csv(tmp_path / "runs.csv", index=False)
+    figures.turn_rewards(tmp_path / "runs.csv", "", tmp_path / "f.csv")
+    drawn = pd.read_csv(tmp_path / "f.csv").set_index("kind")["reward"]
+    assert drawn["relevant"] == pytest.approx(0.3) and drawn["other"] == pytest.approx(0.6) and len(drawn) == 2
+
+
+def test_sweep_points(tmp_path):
+    rows = []
+    for value, scores in {4: [1, 1], 6: [1, 0]}.items():
+        path = tmp_path / f"{value}.csv"
+        pd.DataFrame({"document": [0, 1], "id": ["a", "b"], "score": scores}).to_csv(path, index=False)
+        rows.append(
+            dict(model="toy", method="tamtrl", variant=f"documents_{value}", seed=0, benchmark="a", value=value, documents=path)
+        )
+    pd.DataFrame(rows).to_csv(tmp_path / "runs.csv", index=False)
+    sweeps.draw({"varied": (tmp_path / "runs.csv", "Paragraphs")}, Layout(["a"]), "", tmp_path / "f.csv")
+    drawn = pd.read_csv(tmp_path / "f.csv").set_index("value")["reproduced"]
+    assert drawn.to_dict() == {4: 100, 6: 50} and (tmp_path / "f.png").stat().st_size > 10_000
+
+
+def test_open_choices_name_keys_that_exist(tmp_path):
+    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    records.choices(REPOSITORY / "config" / "choices.tsv", tmp_path / "config.yaml", "", tmp_path / "choices.csv")
+    made = pd.read_csv(tmp_path / "choices.csv").set_index("key")["value used"]
+    assert made["credit.minmax"] == '"batch"' and "–" not in set(made) and made["training.optimizer_steps"] == "4"
 
 
 def test_figure_and_its_data(tmp_path):

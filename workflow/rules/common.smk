@@ -96,6 +96,8 @@ def select(table):
     as_list = lambda value: value if isinstance(value, list) else [value]
     keep = pd.Series(True, index=table.index)
     for column, values in config["select"].items():
+        if not values:
+            continue  # all
         cells = table[column].map(as_list)
         known(as_list(values), sorted({value for cell in cells for value in cell}), column)
         keep &= cells.map(lambda cell: bool(set(cell) & set(as_list(values))))

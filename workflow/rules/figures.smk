@@ -55,7 +55,7 @@ rule figure_turn_rewards:
 
 rule list_predictions:
     input:
-        paths(f"{RUN}/predictions/{config['sweep_on']}.jsonl.gz", rows_of("table1")),
+        paths(f"{RUN}/predictions/{SHOWN}.jsonl.gz", rows_of("table1")),
     output:
         "<results>/figures/memories.runs.csv",
     log:
@@ -128,8 +128,8 @@ SWEEP_FIGURES = {
 
 
 def panels(figure):
-    """Those for which runs are selected."""
-    return [panel for panel in SWEEP_FIGURES[figure] if not rows_of(panel[0]).empty]
+    """Those of which more than one point is selected."""
+    return [panel for panel in SWEEP_FIGURES[figure] if len({point["value"] for point in sweep(panel[0])}) > 1]
 
 
 # Figures 5 to 7 of the paper.
@@ -146,7 +146,7 @@ rule figure_sweep:
     params:
         headings=lambda wc: [heading for _, heading, _ in panels(wc.sweep)],
         varied=lambda wc: [varied for _, _, varied in panels(wc.sweep)],
-        benchmark=config["sweep_on"],
+        benchmark=SHOWN,
         means=means_given,
         average_over=config["average_over"],
         metric=config["metric"],

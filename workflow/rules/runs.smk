@@ -163,6 +163,8 @@ def tests_of(row):
 
 TESTS = {test["name"]: test for tests in config["tests"].values() for test in tests}
 known([name for spec in TESTS.values() for name in spec["benchmarks"]], list(DATASETS), "benchmark in tests:")
+# Figures 5-7 and those of memories show this one.
+SHOWN = config["sweep_on"] if config["sweep_on"] in EVALUATED else EVALUATED[0]
 # In order, each once.
 TRAINING_SETS = list(dict.fromkeys(resolved(row)["train_sets"]["train"] for _, row in RUNS.iterrows()))
 TEST_SETS = list(

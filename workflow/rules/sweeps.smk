@@ -74,13 +74,13 @@ def sweep(item):
                     for benchmark in EVALUATED
                 ]
                 continue
-            tests = [(None, config["sweep_on"])]
+            tests = [(None, SHOWN)]
             tests += [(test["name"], name) for test in config["tests"].get(item, []) for name in test["benchmarks"]]
             for test, benchmark in tests:
                 folder = (RUN if test is None else TEST).format(**run, test=test)
                 points.append(
                     run
-                    | {"benchmark": config["sweep_on"]}
+                    | {"benchmark": SHOWN}
                     | {"value": TESTED_WITH[item](row, TESTS.get(test), benchmark)}
                     | {"documents": f"{folder}/scores/{benchmark}.documents.csv"}
                 )
