@@ -24,10 +24,13 @@ PATHS = ("model_path", "train_data", "validation_data", "trajectories", "teacher
 
 
 def settings_digest(settings: dict | None) -> str:
-    """Of a run.yaml or evaluation.yaml, what the result depends on; of none (an untrained backbone has no run.yaml), nothing."""
+    """Of a run.yaml or evaluation.yaml, what the result depends on, the training set by its name; of none (an untrained
+    backbone has no run.yaml), nothing."""
     if not settings:
         return ""
     kept = {key: value for key, value in substance(settings).items() if key not in PATHS}
+    if settings.get("train_data"):
+        kept["train_set"] = Path(settings["train_data"]).stem
     if kept.get("scorer"):
         kept["scorer"] = {key: value for key, value in kept["scorer"].items() if key != "path"}
     return digest(kept)
@@ -44,6 +47,8 @@ def publish(results: Path, output: Path, with_models: bool, say: Callable[[str],
         name = "/".join(folder.parts[-4:])
         chosen = [path for record in RECORDS if (path := folder / record).exists()]
         chosen += sorted((folder / "predictions").glob("*.jsonl.gz"))
+        tests = sorted(path.parent for path in folder.glob("tests/*/evaluation.yaml"))
+        chosen += [path for test in tests for path in (test / "evaluation.yaml", *sorted(test.glob("predictions/*.jsonl.gz")))]
         if with_models:
             chosen += sorted(path for path in (folder / "model").rglob("*") if path.is_file())
         entry: dict = {"files": {}}
@@ -55,6 +60,7 @@ def publish(results: Path, output: Path, with_models: bool, say: Callable[[str],
             entry["files"][inside] = {"sha256": sha256(target), "bytes": target.stat().st_size}
         for key, record in (("settings", "run.yaml"), ("evaluation", "evaluation.yaml")):
             entry[key] = settings_digest(files.read_yaml(folder / record) if (folder / record).exists() else None)
+        entry["tests"] = {test.name: settings_digest(files.read_yaml(test / "evaluation.yaml")) for test in tests}
         index[name] = entry
         say(f"{name}: {len(chosen)} files, {sum(file['bytes'] for file in entry['files'].values()) / 2**20:,.1f} MiB")
     files.write_text(output / INDEX, json.dumps({"format": 1, "runs": dict(sorted(index.items()))}, indent=1) + "\n")

@@ -19,15 +19,18 @@ from tamtrl.tasks.example import ExampleFile
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
 
 
+def with_path() -> dict[str, str]:
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
 def snakemake(folder: Path, *arguments: str, check: bool = False) -> subprocess.CompletedProcess:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         [*SNAKEMAKE, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
         check=check,
-        env=os.environ | {"PATH": path},
+        env=with_path(),
     )
 
 
@@ -207,7 +210,8 @@ def test_everything_at_toy_scale(checkout):
     """toy-full.yaml extends toy.yaml: its methods too, the teacher's trajectories sampled once for both that learn from them."""
     done = snakemake(checkout, "-n", "--profile", "toy", "--configfile", "config/toy-full.yaml", check=True).stdout
     jobs = planned(done)
-    assert (jobs["train_rl"], jobs["distil"], jobs["keep_correct"], jobs["predict"]) == (5, 3, 2, 9)
+    assert (jobs["train_rl"], jobs["distil"], jobs["keep_correct"], jobs["predict"]) == (15, 3, 2, 19)
+    assert jobs["predict_test"] == 10  # Figures 5 and 6 train nothing for their tests
     assert jobs["generate"] == 2 and jobs["prm_label"] == jobs["train_prm_model"] == 1  # STaR's trajectories serve the PRM
     assert "results/toy/runs/toy/vanilla_kd/main/seed0/model" in done
 
@@ -221,6 +225,31 @@ def test_further_rounds_sample_with_the_model_of_the_round_before(checkout):
     jobs = planned(done)
     assert (jobs["generate"], jobs["generate_round"], jobs["distil_round"], jobs["distil"]) == (1, 2, 2, 1)
     assert f"--model {star}/rounds/2/model" in done and f"{star}/rounds/3/trajectories.parquet" in done
+
+
+def test_the_paper_in_full(checkout):
+    """All 30 runs in fewer than 1,000 jobs, planned in seconds, and what they cost before anything is submitted."""
+    begun = time.monotonic()
+    jobs = planned(snakemake(checkout, "-n", "--profile", "slurm", check=True).stdout)
+    took = time.monotonic() - begun
+    assert (jobs["train_rl"], jobs["distil"], jobs["predict"], jobs["predict_test"]) == (22, 6, 30, 14)
+    assert jobs["table"] == 3 and jobs["figure_sweep"] == 3 and jobs["total"] < 1000
+    assert took < 30, took  # 5 s on a quiet machine; tests share theirs
+    command = [sys.executable, "-m", "tamtrl.cli", "plan", "--", "--profile", "slurm"]
+    told = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True, env=with_path()).stdout
+    row = next(line.split() for line in told.splitlines() if line.split()[:1] == ["train_rl"])
+    assert row[1] == "22" and float(row[2].replace(",", "")) == 22 * 8 * 48  # GPU-hours at most: 48 h on 8 GPUs each
+
+
+def test_sweeps_train_on_what_they_say(checkout):
+    arguments = ["--profile", "toy", "--configfile", "config/toy-full.yaml", "-n"]
+    run = "results/toy/runs/toy/tamtrl"
+    done = snakemake(
+        checkout, *arguments, f"{run}/documents_8/seed0/metrics.csv", f"{run}/main/seed0/metrics.csv", check=True
+    ).stdout
+    assert "--documents 8 --count 512" in done and planned(done)["prepare_toy"] == 3
+    tested = f"{run}/main/seed0/tests/chunk_14/scores/toy_multihop.csv"
+    assert planned(snakemake(checkout, *arguments, tested, check=True).stdout)["predict_test"] == 1
 
 
 def test_downloads_names_every_source(checkout):
@@ -298,13 +327,27 @@ def test_bad_run_table(checkout):
         refused(done, message.format(path="config/bad.tsv", line=table.count("\n") + 1))
 
 
-def test_a_credit_method_is_a_file_and_a_row(checkout):
-    method = "from tamtrl.credit.outcome import NEEDS, advantages, rewards\n"
-    (checkout / "tamtrl" / "credit" / "mymethod.py").write_text(method)
+def test_the_documents_credit_method(checkout):
+    """docs/howto.md's example, as it stands there: a file and a row, and by hand what it computes."""
+    text = (checkout / "docs" / "howto.md").read_text()
+    code = re.search(r"```python\n# tamtrl/credit/(\w+)\.py\n(.*?)```", text, re.DOTALL)
+    row = re.search(r"^toy\t.*$", text, re.MULTILINE).group(0)
+    (checkout / "tamtrl" / "credit" / f"{code.group(1)}.py").write_text(code.group(2))
     runs = checkout / "config" / "mine.tsv"
-    runs.write_text((checkout / "config" / "runs.tsv").read_text() + "toy\tmymethod\tmain\trl\tmymethod\t\ttable1,dynamics\n")
-    done = snakemake(checkout, "--profile", "toy", "-n", "--config", "runs=config/mine.tsv", check=True)
-    assert "results/toy/runs/toy/mymethod/main/seed0/scores/toy_multihop.csv" in done.stdout
+    runs.write_text((checkout / "config" / "runs.tsv").read_text() + row + "\n")
+    arguments = ["--profile", "toy", "-n", "--config", "runs=config/mine.tsv", "select={model: [toy], method: [discounted]}"]
+    done = snakemake(checkout, *arguments, check=True)
+    assert planned(done.stdout)["train_rl"] == 1 and "results/toy/tables/tableA1.csv" in done.stdout
+    assert "results/toy/runs/toy/discounted/main/seed0/scores/toy_multihop.csv" in done.stdout
+    # One query, two rollouts of a memory turn and an answer turn; the first is right: 0.9, 1, 0, 0.
+    script = (
+        "import torch; from tamtrl import credit; from tamtrl.credit.base import Turns; from tamtrl.credit.settings import "
+        "CreditSettings; z = torch.tensor; t = Turns(z([0] * 4), z([0, 0, 1, 1]), z([0, 1, 0, 1]), z([False, True] * 2), "
+        "z([1.0, 1, 0, 0])); m = credit.load('discounted'); s = CreditSettings(method='discounted'); r = m.rewards(t, s); "
+        "print(r.tolist(), m.advantages(t, r, s).tolist())"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], cwd=checkout, capture_output=True, text=True, check=True).stdout
+    assert "0.89999" in printed and printed.strip().endswith("[1.0, 1.0, -1.0, -1.0]"), printed
 
 
 def test_missing_data_file(checkout):

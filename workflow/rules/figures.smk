@@ -173,11 +173,17 @@ rule figure_calibration:
         "tamtrl figure-calibration {params.folders} --title {params.title:q} --output {output.csv} 2> {log}"
 
 
+def trains_prm():
+    """Whether a selected run needs the process reward model; restored ones don't."""
+    cases_of_prm = cases(TRAINED[[scorer_kind(row) == "prm" for row in TRAINED.to_dict("records")]])
+    return not all(map(restored, cases_of_prm))
+
+
 FIGURES = [
     *([] if rows_of("dynamics").empty else ["dynamics", "turn_rewards"]),
     *([] if rows_of("table1").empty else ["memory_length", "survival"]),
     *(figure for figure in SWEEP_FIGURES if panels(figure)),
-    *(["prm_calibration"] if "prm" in map(scorer_kind, rows_of("table1").to_dict("records")) else []),
+    *(["prm_calibration"] if trains_prm() else []),
 ]
 
 

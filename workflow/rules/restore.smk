@@ -22,14 +22,15 @@ def settings_of(case):
     if row["training"] == "none":
         return None
     if row["training"] == "rl":
-        return training_run(row, case["seed"], "", "", "")
-    names = ("model_path", "train_data", "trajectories", "teacher_path", "teacher_probabilities")
-    return distillation_run(row, case["seed"], **dict.fromkeys(names, ""))
+        return training_run(row, case["seed"], "", train_set("train", row), "")
+    names = ("model_path", "trajectories", "teacher_path", "teacher_probabilities")
+    return distillation_run(row, case["seed"], train_data=train_set("train"), **dict.fromkeys(names, ""))
 
 
 def restorable():
-    """Runs of the archive that stand for selected ones, by what is restored of them: records (predictions too) or models."""
-    found = {"records": [], "models": []}
+    """Runs of the archive that stand for selected ones, by what is restored of them: records (predictions too) or models; and
+    predictions of tests beside Table 1, as RUN/tests/TEST/predictions/BENCHMARK."""
+    found = {"records": [], "models": [], "tests": []}
     index_file = archive_index()
     if index_file is None:
         return found
@@ -42,7 +43,13 @@ def restorable():
         entry = index.get(name)
         if not entry or entry["settings"] != archive.settings_digest(settings_of(case)):
             continue
-        evaluation = archive.settings_digest(evaluation_run(run_row(SimpleNamespace(**case)), case["seed"]))
+        row = run_row(SimpleNamespace(**case))
+        evaluation = archive.settings_digest(evaluation_run(row, case["seed"]))
+        for test, benchmark in tests_of(row):
+            inside = f"tests/{test}/predictions/{benchmark}"
+            as_asked = archive.settings_digest(evaluation_run(row, case["seed"], TESTS[test].get("reading")))
+            if entry.get("tests", {}).get(test) == as_asked and f"{inside}.jsonl.gz" in entry["files"]:
+                found["tests"].append(f"{name}/{inside}")
         if entry["evaluation"] == evaluation and {f"predictions/{name}.jsonl.gz" for name in EVALUATED} <= set(
             entry["files"]
         ):
@@ -55,12 +62,17 @@ def restorable():
 RESTORED = restorable()
 
 
+def restored(run):
+    return "{model}/{method}/{variant}/seed{seed}".format(**run) in RESTORED["records"] + RESTORED["models"]
+
+
 # Before what would make them.
 ruleorder: restore_record > train_rl
 ruleorder: restore_record > distil
 ruleorder: restore_run > train_rl
 ruleorder: restore_run > distil
 ruleorder: restore_predictions > predict
+ruleorder: restore_test > predict_test
 
 
 rule restore_record:
@@ -96,6 +108,24 @@ rule restore_predictions:
         output=lambda wc, output: Path(output[0]).parents[1],
     shell:
         "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files {params.files} "
+        "--output {params.output} 2> {log}"
+
+
+rule restore_test:
+    output:
+        "<results>/runs/{run}/{inside}.jsonl.gz",
+    log:
+        "<logs>/restore/{run}/{inside}.log",
+    wildcard_constraints:
+        run=alternatives(name.split("/tests/")[0] for name in RESTORED["tests"]),
+        inside=alternatives(f"tests/{name.split('/tests/')[1]}" for name in RESTORED["tests"]),
+    localrule: True
+    params:
+        archive=config["archive"],
+        index=archive_index(),
+        output=lambda wc: concrete(f"<results>/runs/{wc.run}"),
+    shell:
+        "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files {wildcards.inside}.jsonl.gz "
         "--output {params.output} 2> {log}"
 
 

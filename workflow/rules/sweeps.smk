@@ -42,14 +42,14 @@ use rule score as score_test with:
 
 
 def documents_of(dataset):
-    return DATASETS[dataset]["documents"]
+    return DATASETS[dataset].get("documents")
 
 
 # What a sweep over training changes, read from the row that changes it.
 TRAINED_WITH = {
     "fig5_training": lambda row: documents_of(resolved(row)["train_sets"]["train"]),
     "fig6_training": lambda row: resolved(row)["train_reading"]["chunk_tokens"],
-    "fig7": lambda row: DATASETS[resolved(row)["train_sets"]["train"]]["count"],
+    "fig7": lambda row: DATASETS[resolved(row)["train_sets"]["train"]].get("count"),
 }
 # And one over tests, read from the test (None: as in Table 1).
 TESTED_WITH = {
@@ -84,4 +84,4 @@ def sweep(item):
                     | {"value": TESTED_WITH[item](row, TESTS.get(test), benchmark)}
                     | {"documents": f"{folder}/scores/{benchmark}.documents.csv"}
                 )
-    return points
+    return [point for point in points if point["value"] is not None]  # a set that doesn't say is no point

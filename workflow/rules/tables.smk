@@ -1,7 +1,8 @@
 # Tables and figures: from CSV files only, so that a deleted one is remade in seconds.
 
 PAPER_TABLES = ["table1", "table2", "table3"]
-TABLES = [table for table in PAPER_TABLES if len(rows_of(table)) > 1]
+# An ablation is a comparison: it needs more than the method itself.
+TABLES = [table for table in PAPER_TABLES if len(rows_of(table)) > (table != "table1")]
 COUNTED = ["tableA1", *([] if rows_of("tableA2").empty else ["tableA2"])]
 KINDS = ["csv", "md", "tex", "html"]
 
@@ -118,7 +119,8 @@ rule table_samples:
 
 
 def recorded_times(row, seed):
-    """Jobs whose time is a run's in Table A2: part, file, and which stage's devices they had."""
+    """Jobs whose time is a run's in Table A2: part, file, and which stage's devices they had. Of a restored run only its training is
+    known: nothing is sampled again for its time."""
     run = {"model": row["model"], "method": row["method"], "variant": row["variant"], "seed": seed}
     jobs = []
     if row["training"] in ("sft", "kd"):
@@ -133,6 +135,7 @@ def recorded_times(row, seed):
             for shard in prm_shards(SimpleNamespace(**run))
         ]
         jobs += [("data", f"{PRM}/label.time.tsv", "label"), ("prm_training", f"{PRM}/train.time.tsv", "evaluate")]
+    jobs = [] if restored(run) else jobs
     if row["training"] != "none":
         jobs.append(("training", f"{RUN}/metrics.csv", "train"))
     return [run | {"part": part, "file": file.format(**run), "stage": stage} for part, file, stage in jobs]
