@@ -116,6 +116,7 @@ def test_the_same_tables_after_three_faults(undisturbed):
     """A training job is cancelled, the trainer of the other is killed, and then Snakemake itself."""
     folder, before = undisturbed
     tables = {path.name: path.read_bytes() for path in (folder / "results/small/tables").glob("*.csv")}
+    tables = {name: content for name, content in tables.items() if name not in ("tableA2.csv", "cards.csv")}  # hold times
     trained = {m: pd.read_csv(folder / f"results/small/runs/toy/{m}/main/seed0/metrics.csv") for m in ("memagent", "tamtrl")}
     for name in ("results", "scratch", ".snakemake"):
         (folder / name).rename(folder / f"undisturbed.{name}")
