@@ -7,14 +7,16 @@ import json
 import pandas as pd
 import pytest
 from conftest import toy_budgets
+from vllm.v1.engine.async_llm import AsyncLLM
 
 from tamtrl.errors import UserError
+from tamtrl.evaluation.engine import OWNER, start_engine
 from tamtrl.evaluation.predict import read_sample
 from tamtrl.evaluation.score import score
 from tamtrl.evaluation.show import show
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
-from tamtrl.settings import Evaluation, EvaluationRun, Reading
+from tamtrl.settings import Evaluation, EvaluationRun, Reading, Resources
 from tamtrl.tasks import toy
 
 
@@ -84,3 +86,12 @@ def test_a_failed_request_is_recorded_with_an_empty_answer(toy_tokenizer):
 def test_a_dead_engine_ends_the_job(toy_tokenizer):
     with pytest.raises(UserError, match="engine died at request made_up-0-0-0"):
         read(FailingEngine(dead=True), toy_tokenizer)
+
+
+def test_the_gpu_engine_is_asked_for_with_names_that_vllm_has(monkeypatch):
+    """No GPU here: but vLLM's own arguments are built, and refuse a name that they don't have."""
+    monkeypatch.setenv(OWNER, "")  # set by the start, and put back
+    monkeypatch.setattr(AsyncLLM, "from_engine_args", staticmethod(lambda arguments: arguments))
+    arguments = start_engine("models/toy", 8192, 3, Resources("gpu", 2, 1, 8, 0))
+    assert (arguments.data_parallel_size, arguments.gpu_memory_utilization, arguments.dtype) == (2, 0.9, "bfloat16")
+    assert (arguments.max_model_len, arguments.seed, arguments.enable_prefix_caching) == (8192, 3, True)
