@@ -37,7 +37,7 @@ def pyplot():
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    sns.set_theme(style="ticks")
+    sns.set_theme(context="paper", style="ticks")
     plt.style.use(Path(__file__).with_name("tamtrl.mplstyle"))
     return plt
 
@@ -64,14 +64,14 @@ def name_ends(axis, ends: Sequence[tuple[str, float, float, str]]) -> None:
     figure.canvas.draw()  # fixes the limits
     inches = axis.get_window_extent().height / figure.dpi
     bottom, top = axis.get_ylim()
-    apart = (top - bottom) * 0.125 / inches  # a line of small print
+    apart = (top - bottom) * 0.145 / inches  # a line of small print
     heights = spread([end[2] for end in ends], apart, bottom, top)
     right = max((end[1] for end in ends), default=0)
     for (name, _, y, colour), height in zip(ends, heights, strict=True):
         axis.annotate(
-            name, (right, y), xytext=(1.03, (height - bottom) / (top - bottom)), textcoords="axes fraction", color=colour,
+            name, (right, y), xytext=(1.06, (height - bottom) / (top - bottom)), textcoords="axes fraction", color=colour,
             fontsize="small", va="center", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2},
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 2},
         )  # fmt: skip
     axis.set_ylim(bottom, top)
 
