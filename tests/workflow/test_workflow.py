@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -74,6 +75,19 @@ def test_optimizer_steps_do_not_depend_on_the_number_of_rows(sample):
 def test_second_run_does_nothing(sample):
     folder, arguments = sample
     assert "Nothing to be done" in snakemake(folder, *arguments, check=True).stderr
+
+
+def test_the_report_needs_no_network(sample):
+    folder, arguments = sample
+    offline = {"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+    command = [*SNAKEMAKE, *arguments, "--report", "report.zip"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=with_path() | offline)
+    assert done.returncode == 0, done.stderr[-3000:]
+    with zipfile.ZipFile(folder / "report.zip") as archive:
+        page = next(name for name in archive.namelist() if name.endswith("report.html"))
+        everything = b"".join(archive.read(name) for name in archive.namelist() if name.endswith((".html", ".js")))
+    assert page and b"run cards" in everything and b"theorem1" in everything and b"Beyond the paper" in everything
+    assert b"accuracy about zero" in everything  # the note is in the captions
 
 
 def test_changes_rerun_only_what_they_touch(sample):

@@ -161,7 +161,10 @@ def tests_of(row):
     return [(test["name"], benchmark) for test in tests for benchmark in test["benchmarks"]]
 
 
-TESTS = {test["name"]: test for tests in config["tests"].values() for test in tests}
+TESTS = {}
+for test in (test for tests in config["tests"].values() for test in tests):
+    if TESTS.setdefault(test["name"], test) != test:
+        raise WorkflowError(f"configuration: two different tests are called {test['name']!r}; give each its own name.")
 known([name for spec in TESTS.values() for name in spec["benchmarks"]], list(DATASETS), "benchmark in tests:")
 # Figures 5-7 and those of memories show this one.
 SHOWN = config["sweep_on"] if config["sweep_on"] in EVALUATED else EVALUATED[0]
