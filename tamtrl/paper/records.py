@@ -31,7 +31,7 @@ def cards(runs: Path, note: str, output: Path) -> None:
     read = [json.loads(Path(path).read_text()) for path in listed["card"]]
     settings = [{key: json.dumps(value) for key, value in flat(card["run"]).items()} for card in read]
     table = pd.DataFrame(settings)
-    names = [name for name in table.columns if name not in (*RUN_KEYS, "seed") and table[name].nunique(dropna=False) > 1]
+    names = [name for name in table.columns if name not in (*RUN_KEYS, "seed") and table[name].nunique() > 1]
     rows, whole = [], []
     for row, card, values in zip(listed.itertuples(), read, settings, strict=True):
         hardware, code = card["hardware"], card["code"]

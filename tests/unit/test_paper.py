@@ -1,5 +1,7 @@
 """Statistics, tables and the figure, from small CSV files."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -248,6 +250,25 @@ def test_sweep_points(tmp_path):
     sweeps.draw({"varied": (tmp_path / "runs.csv", "Paragraphs")}, Layout(["a"]), "", tmp_path / "f.csv")
     drawn = pd.read_csv(tmp_path / "f.csv").set_index("value")["reproduced"]
     assert drawn.to_dict() == {4: 100, 6: 50} and (tmp_path / "f.png").stat().st_size > 10_000
+
+
+def test_run_cards_show_what_differs(tmp_path):
+    rows = []
+    for method, settings in {"memagent": {"lr": 1, "std": True}, "tamtrl": {"lr": 2, "std": True, "view": "chunk"}}.items():
+        card = {
+            "run": {"method": method, "training": settings}, "code": {"commit": "0123456789abcdef", "dirty": True},
+            "versions": {"torch": "2.0", "numpy": "2.1"}, "model": "abc", "ended": "2026-01-02T03:04:05+0000", "seconds": 59.6,
+            "hardware": {"cores": 2, "processor": "x86_64", "memory_gib": 23.5, "gpus": []},
+        }  # fmt: skip
+        (tmp_path / f"{method}.json").write_text(json.dumps(card))
+        rows.append(dict(model="toy", method=method, variant="main", seed=0, card=tmp_path / f"{method}.json"))
+    pd.DataFrame(rows).to_csv(tmp_path / "runs.csv", index=False)
+    records.cards(tmp_path / "runs.csv", "A note.", tmp_path / "cards.csv")
+    line = next(line for line in (tmp_path / "cards.md").read_text().splitlines() if "| tamtrl |" in line)
+    # what only one of them has does not differ
+    assert line.endswith("| training.lr 2 |") and "0123456789 and local changes" in line and "2 cores x86_64, 24 GiB" in line
+    assert "2026-01-02 03:04 | 60 |" in line and "torch 2.0 |" in line
+    assert json.loads(pd.read_csv(tmp_path / "cards.csv")["configuration"][1])["training"]["view"] == "chunk"
 
 
 def test_open_choices_name_keys_that_exist(tmp_path):
