@@ -214,7 +214,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--title", default="")
 
     sub = verb("plan", verbs.plan, "Say what a command of Snakemake would do: jobs, GPU-hours, disk.", writes=False)
-    sub.add_argument("arguments", nargs="*", help="of snakemake, after --: tamtrl plan -- --profile slurm")
+    sub.add_argument("arguments", nargs="*", help="of snakemake, after --, targets first: tamtrl plan -- tables --profile slurm")
 
     sub = verb("run-cards", verbs.run_cards, "Set a table of trained runs: settings, versions, commit, time, hardware.")
     sub.add_argument("--runs", type=Path, required=True, help="CSV of runs and their card.json")

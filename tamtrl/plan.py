@@ -1,5 +1,6 @@
 """What a command of Snakemake would do, before it does anything: jobs, GPU-hours and disk by rule."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -64,7 +65,9 @@ def summary(planned: Sequence[dict], projected: pd.DataFrame) -> pd.DataFrame:
 
 
 def plan(arguments: Sequence[str]) -> str:
-    made = snakemake("project", "--force", "--cores", "1", *arguments)
+    """``arguments``: of snakemake, targets before options. Only the projection is made; everything else is a dry-run."""
+    options = list(itertools.dropwhile(lambda argument: not argument.startswith("-"), arguments))
+    made = snakemake("project", "--force", "--executor", "local", "--cores", "1", *options)
     where = re.search(r"^    output: (\S+projected\.csv)", made, re.MULTILINE)
     planned = list(jobs(snakemake("--dry-run", *arguments)))
     if not planned:

@@ -1,10 +1,11 @@
 """Does the paper's configuration fit its hardware? By arithmetic; expected values computed by hand in the comments."""
 
+import pandas as pd
 import pytest
 import yaml
 from conftest import REPOSITORY
 
-from tamtrl import costs
+from tamtrl import costs, plan
 from tamtrl.costs import A100, GIB, MODELS, Step
 
 CONFIG = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
@@ -88,3 +89,40 @@ def test_the_bound_is_below_what_the_paper_took(name, published_hours):
 
 def test_gib():
     assert GIB == 1024**3
+
+
+def test_plan_of_a_dry_run():
+    """Two trainings on 8 GPUs for 48 hours, one of which is projected, and a fetched model."""
+    text = """
+rule train_rl:
+    wildcards: model=0.6B, method=tamtrl, variant=main, seed=0
+    resources: mem_mb=1024, runtime=2880, nodes=1, gpu=8, gpu_model=a100, place=--device gpu
+
+rule train_rl:
+    wildcards: model=toy, method=tamtrl, variant=main, seed=0
+    resources: runtime=60, nodes=2, gres=gpu:a100:4
+
+localrule fetch_model:
+    wildcards: model=0.6B
+    resources: tmpdir=/tmp
+"""
+    projected = pd.DataFrame([{"model": "0.6B", "method": "tamtrl", "variant": "main", "gpu_hours": 135.0}])
+    table = plan.summary(list(plan.jobs(text)), projected)
+    training = table.loc["train_rl"]
+    assert training["jobs"] == 2 and training["GPU-hours at most"] == 8 * 48 + 2 * 4 and training["GPU-hours projected"] == 135
+    # weights and two moments in float32 twice, and the model in bfloat16: 26 bytes a parameter; fetched: 2
+    parameters = costs.MODELS["0.6B"].parameters
+    assert training["disk GiB"] == pytest.approx(26 * parameters / 2**30)
+    assert table.loc["fetch_model", "disk GiB"] == pytest.approx(2 * parameters / 2**30) and table.loc["total", "jobs"] == 3
+
+
+def test_a_rollout_batch_of_the_paper():
+    """14,000 tokens in 3 chunks, so 4 turns of 32 x 8 trajectories; prompts (14,000 + 3 x 712 + 712) / 4 tokens."""
+    step = costs.rollout_batch(CONFIG["reading"], CONFIG["training"], 100)
+    assert (step.rows, step.turns, step.prompt_tokens, step.response_tokens) == (1024, 4, 4212, 512)
+    assert step.teacher_tokens == pytest.approx(280 / 3 + 1024 + 200)
+    settings = (CONFIG["reading"], CONFIG["training"], 100, 8)
+    without, teacher, judge = (costs.training_seconds("0.6B", needs, *settings) for needs in ((), ("teacher",), ("judge",)))
+    forward = 2 * MODELS["0.6B"].parameters * 768 * step.teacher_tokens / (0.35 * 312e12 * 8)
+    assert teacher - without == pytest.approx(forward)
+    assert judge - without == pytest.approx(2 * MODELS["Qwen3-8B"].parameters * 768 * 4724 / (0.35 * 312e12 * 8))
