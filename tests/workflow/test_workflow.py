@@ -194,90 +194,9 @@ def test_tables_from_an_archive_need_no_training(sample, tmp_path):
 # -- dry-runs ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [["--profile", "toy"], ["--profile", "local-gpu"], ["--profile", "slurm"], []])
-def test_dry_runs(checkout, arguments):
-    done = snakemake(checkout, "-n", *arguments)
-    assert done.returncode == 0 and "train_rl" in done.stdout, done.stderr
-
-
-def test_gpus_that_are_asked_for(checkout):
-    def asked(*arguments) -> str:
-        done = snakemake(
-            checkout, "-n", "results/full/runs/0.6B/memagent/main/seed0/metrics.csv", "--profile", "slurm", *arguments
-        )
-        assert done.returncode == 0, done.stderr
-        return re.search(r"rule train_rl:.*?resources: (.*?)\n", done.stdout, re.DOTALL)[1]
-
-    assert "runtime=2880, nodes=1, gpu=8, gpu_model=a100, place=" in asked() and "mem_mb=262144" in asked()
-    two = asked("--config", "resources={train: {nodes: 2}}")
-    assert "nodes=2, gpu=16" in two and "--devices 8 --nodes 2" in two
-    gres = asked("--config", "resources={gres: 'gpu:a100'}")
-    assert "gres=gpu:a100:8" in gres and "gpu=" not in gres.replace("gres=gpu", "") and "gpu_model" not in gres
-
-
 def planned(done: str) -> dict[str, int]:
     """Jobs of a dry-run by rule."""
     return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", done, re.MULTILINE)}
-
-
-def test_everything_at_toy_scale(checkout):
-    """toy-full.yaml extends toy.yaml: its methods too, the teacher's trajectories sampled once for both that learn from them."""
-    done = snakemake(checkout, "-n", "--profile", "toy", "--configfile", "config/toy-full.yaml", check=True).stdout
-    jobs = planned(done)
-    assert (jobs["train_rl"], jobs["distil"], jobs["keep_correct"], jobs["predict"]) == (15, 3, 2, 19)
-    assert jobs["predict_test"] == 10  # Figures 5 and 6 train nothing for their tests
-    assert jobs["generate"] == 2 and jobs["prm_label"] == jobs["train_prm_model"] == 1  # STaR's trajectories serve the PRM
-    assert "results/toy/runs/toy/vanilla_kd/main/seed0/model" in done
-
-
-def test_further_rounds_sample_with_the_model_of_the_round_before(checkout):
-    runs = (checkout / "config" / "runs.tsv").read_text().replace("samples=8", "samples=8 distillation.rounds=3")
-    (checkout / "config" / "rounds.tsv").write_text(runs)
-    star = "results/toy/runs/toy/star/main/seed0"
-    arguments = ["--profile", "toy", "--configfile", "config/toy-full.yaml", "--config", "runs=config/rounds.tsv"]
-    done = snakemake(checkout, "-n", f"{star}/metrics.csv", *arguments, check=True).stdout
-    jobs = planned(done)
-    assert (jobs["generate"], jobs["generate_round"], jobs["distil_round"], jobs["distil"]) == (1, 2, 2, 1)
-    assert f"--model {star}/rounds/2/model" in done and f"{star}/rounds/3/trajectories.parquet" in done
-
-
-def test_the_paper_in_full(checkout):
-    """All 30 runs in fewer than 1,000 jobs, planned in seconds, and what they cost before anything is submitted."""
-    begun = time.monotonic()
-    jobs = planned(snakemake(checkout, "-n", "--profile", "slurm", check=True).stdout)
-    took = time.monotonic() - begun
-    assert (jobs["train_rl"], jobs["distil"], jobs["predict"], jobs["predict_test"]) == (22, 6, 30, 14)
-    assert jobs["table"] == 3 and jobs["figure_sweep"] == 3 and jobs["total"] < 1000
-    assert took < 30, took  # 5 s on a quiet machine; tests share theirs
-    command = [sys.executable, "-m", "tamtrl.cli", "plan", "--", "--profile", "slurm"]
-    told = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True, env=with_path()).stdout
-    row = next(line.split() for line in told.splitlines() if line.split()[:1] == ["train_rl"])
-    assert row[1] == "22" and float(row[2].replace(",", "")) == 22 * 8 * 48  # GPU-hours at most: 48 h on 8 GPUs each
-
-
-def test_sweeps_train_on_what_they_say(checkout):
-    arguments = ["--profile", "toy", "--configfile", "config/toy-full.yaml", "-n"]
-    run = "results/toy/runs/toy/tamtrl"
-    done = snakemake(
-        checkout, *arguments, f"{run}/documents_8/seed0/metrics.csv", f"{run}/main/seed0/metrics.csv", check=True
-    ).stdout
-    assert "--documents 8 --count 512" in done and planned(done)["prepare_toy"] == 3
-    tested = f"{run}/main/seed0/tests/chunk_14/scores/toy_multihop.csv"
-    assert planned(snakemake(checkout, *arguments, tested, check=True).stdout)["predict_test"] == 1
-
-
-def test_downloads_names_every_source(checkout):
-    """HotpotQA's two files, LongBench, the essays; two backbones, two teachers (one judges too), the two models that the filter
-    asks, and BERT."""
-    jobs = planned(snakemake(checkout, "-n", "downloads", check=True).stdout)
-    assert jobs["fetch_file"] == 4 and jobs["fetch_model"] == 7
-
-
-def test_training_on_another_set(checkout):
-    sets = "train_sets={train: musique_training, validation: 2wikimultihopqa_original}"
-    done = snakemake(checkout, "-n", "-p", "data", "--config", sets, "musique_train=README.md", check=True).stdout
-    assert "--format musique --source README.md" in done
-    assert "--format 2wikimultihopqa" in done and "--member dev.json" in done
 
 
 def test_paper_tables_need_no_training(checkout):
