@@ -221,7 +221,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--note", default="")
 
     sub = verb("open-choices", verbs.open_choices, "Set the table of choices that the paper leaves open.")
-    sub.add_argument("--choices", type=Path, required=True, help="config/choices.tsv")
+    sub.add_argument("--choices", type=Path, required=True, help="docs/choices.md")
     sub.add_argument("--config", type=Path, required=True, help="the configuration as it was used")
     sub.add_argument("--note", default="")
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tamtrl import files
 from tamtrl.errors import UserError
-from tamtrl.paper.scores import label
+from tamtrl.paper.scores import label, listed
 from tamtrl.paper.style import lines, looks, name_ends, pyplot, save, titled
 
 PANELS = {"outcome": "Outcome reward", "response_length": "Response length (tokens)"}
@@ -18,11 +18,8 @@ KINDS = {"relevant": "Chunks with relevant text", "other": "Chunks without"}
 
 def read_metrics(runs: Path) -> pd.DataFrame:
     """All steps of all runs, with ``model``, ``run`` (method and variant) and ``seed``."""
-    listed = pd.read_csv(runs, dtype={"model": str})
-    if listed.empty:
-        raise UserError(f"{runs} lists no training run; check `select` in the configuration.")
     parts = []
-    for row in listed.itertuples():
+    for row in listed(runs, "training run").itertuples():
         metrics = pd.read_csv(row.metrics)
         metrics = metrics[metrics["outcome"].notna()]
         parts.append(metrics.assign(model=row.model, run=label(row.method, row.variant), seed=row.seed))

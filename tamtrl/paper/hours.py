@@ -8,7 +8,7 @@ from tamtrl import files
 from tamtrl.errors import UserError
 from tamtrl.paper.layout import Grid, Section, cell
 from tamtrl.paper.layout import write as write_views
-from tamtrl.paper.scores import RUN_KEYS, label
+from tamtrl.paper.scores import RUN_KEYS, label, listed
 
 # Parts of a method's hours: where its training signal comes from, the PRM's own training, and the policy's.
 DATA, PRM, TRAINING = "data", "prm_training", "training"
@@ -44,11 +44,8 @@ def measured(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def write(paper: Path, jobs: Path, projection: Path | None, note: str, output: Path) -> None:
-    """``output`` without its suffix gets .csv, .md, .tex and .html. ``projection``: what `tamtrl project` wrote, shown apart."""
-    listed = pd.read_csv(jobs, dtype={"model": str})
-    if listed.empty:
-        raise UserError(f"{jobs} lists no job for Table A2; check `select` in the configuration.")
-    made = measured(listed)
+    """``output`` without its suffix gets .csv, .md, .tex and .html. ``projection``: of the rule `project`, shown apart."""
+    made = measured(listed(jobs, "job for Table A2"))
     published = pd.read_csv(paper, dtype={"model": str}).rename(columns={"value": "paper"}).drop(columns="benchmark")
     published = published[published["model"].isin(made["model"])].replace({"metric": NAMED})
     joined = made.merge(published, on=[*RUN_KEYS, "metric"], how="outer", sort=False)
@@ -61,7 +58,8 @@ def write(paper: Path, jobs: Path, projection: Path | None, note: str, output: P
         joined.to_csv(temporary, index=False, float_format="%.4f")
     about = (
         "Hours that jobs took, added up, the mean over seeds. Data: trajectories and labels; training: its finished steps, "
-        f"starting up left out; device hours: times the GPUs (on CPUs, the ranks) of each job. A dash: none, or not known. {note}"
+        "starting up left out; device hours: times the GPUs (on CPUs, the ranks) that jobs are configured to have. A dash: none, "
+        f"or not known. {note}"
     )
     sections = [Section(_grid(joined), about.strip())]
     if projection is not None:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl.errors import UserError
 from tamtrl.evaluation.predictions import read_predictions
-from tamtrl.paper.scores import label
+from tamtrl.paper.scores import label, listed
 from tamtrl.paper.style import lines, pyplot, save, titled
 from tamtrl.scoring import sub_em
 
@@ -32,11 +31,8 @@ def traces(records: list[dict]) -> pd.DataFrame:
 def draw(runs: Path, lengths: bool, title: str, output: Path) -> None:
     """``runs``: a CSV with a row per run and seed and its ``predictions``. Either memory lengths by turn or where the
     answer is."""
-    listed = pd.read_csv(runs, dtype={"model": str})
-    if listed.empty:
-        raise UserError(f"{runs} lists no run; check `select` in the configuration.")
     parts = []
-    for row in listed.itertuples():
+    for row in listed(runs).itertuples():
         by_turn = traces(read_predictions(row.predictions)).groupby("turn").mean().drop(columns="document").reset_index()
         parts.append(by_turn.assign(model=row.model, run=label(row.method, row.variant), seed=row.seed))
     data = pd.concat(parts, ignore_index=True)

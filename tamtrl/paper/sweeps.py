@@ -4,21 +4,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl.errors import UserError
-from tamtrl.paper.scores import AVERAGE, Layout, reproduced
+from tamtrl.paper.scores import AVERAGE, Layout, listed, reproduced
 from tamtrl.paper.style import lines, pyplot, save, titled
-
-KEYS = ["model", "method"]
 
 
 def points(runs: Path, layout: Layout) -> pd.DataFrame:
     """Scores in percent with intervals for each method and ``value`` of what is varied. ``runs``: the keys of `scores.read`, and
     ``value``."""
-    listed = pd.read_csv(runs, dtype={"model": str})
-    if listed.empty:
-        raise UserError(f"{runs} lists no run; check `select` in the configuration.")
     parts = []
-    for value, part in listed.groupby("value"):
+    for value, part in listed(runs).groupby("value"):
         made = reproduced(part, layout)
         parts.append(
             made[(made["metric"] == layout.metric) & made["benchmark"].isin([*layout.columns, AVERAGE])].assign(value=value)

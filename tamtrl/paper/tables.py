@@ -8,10 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from tamtrl import files
-from tamtrl.errors import UserError
 from tamtrl.paper.layout import DASH, Cell, Grid, Number, Section, cell
 from tamtrl.paper.layout import write as write_views
-from tamtrl.paper.scores import AVERAGE, METRICS, MINUS, RUN_KEYS, Layout, label, reproduced
+from tamtrl.paper.scores import AVERAGE, METRICS, MINUS, RUN_KEYS, Layout, label, listed, reproduced
 
 COLUMNS = [
     *RUN_KEYS,
@@ -52,14 +51,12 @@ def compare(published: pd.DataFrame, made: pd.DataFrame, metric: str, ours: set[
 def write(table: str, paper: Path, runs: Path | None, layout: Layout, output: Path) -> None:
     """``output`` without its suffix gets .csv, .md, .tex and .html. Without ``runs`` the table holds published numbers only."""
     published = pd.read_csv(paper, dtype={"model": str})
-    listed = pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents", "ours"])
+    shown = pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents", "ours"])
     if runs is not None:
-        listed = pd.read_csv(runs, dtype={"model": str})
-        if listed.empty:
-            raise UserError(f"{runs} lists no run for {table}; check `select` in the configuration.")
-        published = published[published["model"].isin(listed["model"])]
-    ours = set(map(tuple, listed.loc[listed["ours"].astype(bool), RUN_KEYS].values))
-    joined = compare(published, reproduced(listed, layout), layout.metric, ours)
+        shown = listed(runs, f"run for {table}")
+        published = published[published["model"].isin(shown["model"])]
+    ours = set(map(tuple, shown.loc[shown["ours"].astype(bool), RUN_KEYS].values))
+    joined = compare(published, reproduced(shown, layout), layout.metric, ours)
     stem = output.with_suffix("")
     with files.whole(stem.with_suffix(".csv")) as temporary:
         joined.to_csv(temporary, index=False, float_format="%.4f")

@@ -1,11 +1,11 @@
 """Statistics, tables and the figure, from small CSV files."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from conftest import REPOSITORY
 
 from tamtrl.errors import UserError
@@ -272,11 +272,19 @@ def test_run_cards_show_what_differs(tmp_path):
 
 
 def test_open_choices_name_keys_that_exist(tmp_path):
-    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    records.choices(REPOSITORY / "config" / "choices.tsv", tmp_path / "config.yaml", "", tmp_path / "choices.csv")
-    made = pd.read_csv(tmp_path / "choices.csv").set_index("key")["value used"]
-    assert made["credit.minmax"] == '"batch"' and "–" not in set(made) and made["training.optimizer_steps"] == "4"
+    document, config = REPOSITORY / "docs" / "choices.md", REPOSITORY / "config" / "config.yaml"
+    records.choices(document, config, "", tmp_path / "choices.csv")
+    made = pd.read_csv(tmp_path / "choices.csv").set_index("question")
+    assert made.loc["Eq. 5, the set of the min-max", "value used"] == 'credit.minmax = "batch"'
+    assert made.loc["optimizer steps", "value used"] == "training.optimizer_steps = 4"
+    assert made.loc["Eq. 5, all scores equal", "value used"] == "–" and len(made) > 40
+    named = {name for cell in made["value used"] for name in re.findall(r"([\w.]+) = ", cell)}
+    asked = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", "".join(row.split(" | ")[2] for row in rows_of_table(document))))
+    assert asked and asked == named
+
+
+def rows_of_table(document):
+    return [line for line in document.read_text().splitlines() if line.startswith("| ") and "---" not in line][1:]
 
 
 def test_figure_and_its_data(tmp_path):

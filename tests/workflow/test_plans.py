@@ -88,3 +88,8 @@ def test_training_on_another_set(checkout):
     done = snakemake(checkout, "-n", "-p", "data", "--config", sets, "musique_train=README.md", check=True).stdout
     assert "--format musique --source README.md" in done
     assert "--format 2wikimultihopqa" in done and "--member dev.json" in done
+    # documents that are the question's own have no known size: no projection, and no point of Figure 5
+    made = snakemake(checkout, "project", "--cores", "1", "--config", sets, "musique_train=README.md", check=True)
+    assert (
+        made.returncode == 0 and len((checkout / "results/full/tables/tableA2.projected.csv").read_text().splitlines()) == 5 + 1
+    )

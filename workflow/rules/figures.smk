@@ -33,6 +33,7 @@ rule figure_dynamics:
         "<logs>/figures/dynamics.log",
     localrule: True
     params:
+        code=code("paper.figures"),
         title=config["note"],
     shell:
         "tamtrl figure dynamics --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
@@ -48,6 +49,7 @@ rule figure_turn_rewards:
         "<logs>/figures/turn_rewards.log",
     localrule: True
     params:
+        code=code("paper.figures"),
         title=config["note"],
     shell:
         "tamtrl figure turn_rewards --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
@@ -67,34 +69,22 @@ rule list_predictions:
         pd.DataFrame(params.rows).assign(predictions=list(input)).to_csv(output[0], index=False)
 
 
-# Beyond the paper: how long memories are, turn by turn.
-rule figure_memory_length:
+# Beyond the paper: how long memories are, turn by turn, and where the gold answer enters, stays and leaves.
+rule figure_memories:
     input:
         rules.list_predictions.output,
     output:
-        **figure_files("memory_length", "../report/memory_length.rst", "Beyond the paper"),
+        **figure_files("{memories}", "../report/memories.rst", "Beyond the paper"),
     log:
-        "<logs>/figures/memory_length.log",
+        "<logs>/figures/{memories}.log",
+    wildcard_constraints:
+        memories="memory_length|survival",
     localrule: True
     params:
+        code=code("paper.memories"),
         title=config["note"],
     shell:
-        "tamtrl figure memory_length --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
-
-
-# Beyond the paper: where the gold answer enters the memory, stays and leaves.
-rule figure_survival:
-    input:
-        rules.list_predictions.output,
-    output:
-        **figure_files("survival", "../report/survival.rst", "Beyond the paper"),
-    log:
-        "<logs>/figures/survival.log",
-    localrule: True
-    params:
-        title=config["note"],
-    shell:
-        "tamtrl figure survival --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure {wildcards.memories} --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
 
 
 rule list_sweep:
@@ -144,10 +134,11 @@ rule figure_sweep:
         sweep=alternatives(SWEEP_FIGURES),
     localrule: True
     params:
+        code=code("paper.sweeps"),
         headings=lambda wc: [heading for _, heading, _ in panels(wc.sweep)],
         varied=lambda wc: [varied for _, _, varied in panels(wc.sweep)],
         benchmark=SHOWN,
-        means=means_given,
+        means=MEANS_GIVEN,
         average_over=config["average_over"],
         metric=config["metric"],
         title=config["note"],
@@ -167,6 +158,7 @@ rule figure_calibration:
         "<logs>/figures/prm_calibration.log",
     localrule: True
     params:
+        code=code("paper.figures"),
         folders=lambda wc, input: list(dict.fromkeys(str(Path(file).parent) for file in input)),
         title=config["note"],
     shell:

@@ -32,6 +32,7 @@ rule run_cards:
         "<logs>/tables/cards.log",
     localrule: True
     params:
+        code=code("paper.records"),
         note=NOTE,
     shell:
         "tamtrl run-cards --runs {input} --note {params.note:q} --output {output.csv} 2> {log}"
@@ -53,7 +54,7 @@ rule used_configuration:
 rule open_choices:
     input:
         config=rules.used_configuration.output,
-        choices="config/choices.tsv",
+        choices="docs/choices.md",
     output:
         csv="<results>/tables/choices.csv",
         md="<results>/tables/choices.md",
@@ -67,6 +68,7 @@ rule open_choices:
         "<logs>/tables/choices.log",
     localrule: True
     params:
+        code=code("paper.records"),
         note=NOTE,
     shell:
         "tamtrl open-choices --choices {input.choices} --config {input.config} --note {params.note:q} --output {output.csv} 2> {log}"

@@ -39,7 +39,7 @@ def restorable():
     except UserError as error:
         raise WorkflowError(str(error)) from None
     for case in cases(RUNS):
-        name = "{model}/{method}/{variant}/seed{seed}".format(**case)
+        name = run_name(case)
         entry = index.get(name)
         if not entry or entry["settings"] != archive.settings_digest(settings_of(case)):
             continue
@@ -63,7 +63,7 @@ RESTORED = restorable()
 
 
 def restored(run):
-    return "{model}/{method}/{variant}/seed{seed}".format(**run) in RESTORED["records"] + RESTORED["models"]
+    return run_name(run) in RESTORED["records"] + RESTORED["models"]
 
 
 # Before what would make them.

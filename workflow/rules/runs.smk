@@ -136,11 +136,20 @@ for _, row in RUNS.iterrows():
             )
 
 
+def case_of(row, seed):
+    """The wildcards of a run."""
+    return {"model": row["model"], "method": row["method"], "variant": row["variant"], "seed": seed}
+
+
+def run_name(case):
+    """A run's folder, as archives name it."""
+    return "{model}/{method}/{variant}/seed{seed}".format(**case)
+
+
 def cases(rows, benchmarks=(None,)):
     """The wildcards of every row, seed and benchmark, in table order."""
     return [
-        {"model": row["model"], "method": row["method"], "variant": row["variant"], "seed": seed}
-        | ({"benchmark": benchmark} if benchmark else {})
+        case_of(row, seed) | ({"benchmark": benchmark} if benchmark else {})
         for _, row in rows.iterrows()
         for seed in config["seeds"]
         for benchmark in benchmarks
@@ -173,4 +182,5 @@ TRAINING_SETS = list(dict.fromkeys(resolved(row)["train_sets"]["train"] for _, r
 TEST_SETS = list(
     dict.fromkeys([*EVALUATED, *(benchmark for _, row in RUNS.iterrows() for _, benchmark in tests_of(row))])
 )
-USED_SETS = list(dict.fromkeys([*config["train_sets"].values(), *TRAINING_SETS, *TEST_SETS]))
+TRAINED_ON = [name for _, row in RUNS.iterrows() for name in resolved(row)["train_sets"].values()]
+USED_SETS = list(dict.fromkeys([*config["train_sets"].values(), *TRAINED_ON, *TEST_SETS]))

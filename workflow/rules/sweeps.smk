@@ -65,7 +65,7 @@ def sweep(item):
     points = []
     for _, row in rows_of(item).iterrows():
         for seed in config["seeds"]:
-            run = {"model": row["model"], "method": row["method"], "variant": row["variant"], "seed": seed}
+            run = case_of(row, seed)
             if item in TRAINED_WITH:
                 points += [
                     run

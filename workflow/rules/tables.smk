@@ -5,9 +5,7 @@ PAPER_TABLES = ["table1", "table2", "table3"]
 TABLES = [table for table in PAPER_TABLES if len(rows_of(table)) > (table != "table1")]
 COUNTED = ["tableA1", *([] if rows_of("tableA2").empty else ["tableA2"])]
 KINDS = ["csv", "md", "tex", "html"]
-
-
-means_given = [f"{name}={','.join(parts)}" for name, parts in MEANS.items()]
+MEANS_GIVEN = [f"{name}={','.join(parts)}" for name, parts in MEANS.items()]
 
 
 # Which runs a table shows and where their scores are.
@@ -49,8 +47,9 @@ rule table:
         table=alternatives(TABLES),
     localrule: True
     params:
+        code=code("paper.tables"),
         columns=config["evaluate_on"],
-        means=means_given,
+        means=MEANS_GIVEN,
         average_over=config["average_over"],
         metric=config["metric"],
         note=NOTE,
@@ -113,6 +112,7 @@ rule table_samples:
         "<logs>/tables/tableA1.log",
     localrule: True
     params:
+        code=code("paper.samples"),
         note=NOTE,
     shell:
         "tamtrl table-samples --paper {input.paper} --sets {input.sets} --note {params.note:q} --output {output.csv} 2> {log}"
@@ -121,8 +121,7 @@ rule table_samples:
 def recorded_times(row, seed):
     """Jobs whose time is a run's in Table A2: part, file, and which stage's devices they had. Of a restored run only its training is
     known: nothing is sampled again for its time."""
-    run = {"model": row["model"], "method": row["method"], "variant": row["variant"], "seed": seed}
-    jobs = []
+    run, jobs = case_of(row, seed), []
     if row["training"] in ("sft", "kd"):
         folder, shards = trajectories_folder(SimpleNamespace(**run), 1), resolved(row)["distillation"]["shards"]
         jobs += [("data", f"{folder}/shard{shard}.time.tsv", "evaluate") for shard in range(shards)]
@@ -168,11 +167,11 @@ rule list_times:
 
 
 def projected(row):
-    """Arithmetic for one run of reinforcement learning of a model that it is known for (nothing: for others)."""
-    if row["training"] != "rl" or row["model"] not in costs.MODELS:
-        return {}
+    """Arithmetic for one run of reinforcement learning; nothing for models and documents whose size it doesn't know."""
     sections = resolved(row)
-    paragraphs = DATASETS[sections["train_sets"]["train"]].get("documents", 0)
+    paragraphs = documents_of(sections["train_sets"]["train"])
+    if row["training"] != "rl" or row["model"] not in costs.MODELS or paragraphs is None:
+        return {}
     devices, needs = devices_of("train"), credit.needs(row["credit"])
     settings = (sections["train_reading"], sections["training"], paragraphs, devices)
     seconds = costs.training_seconds(row["model"], needs, *settings)
@@ -215,6 +214,7 @@ rule table_hours:
         "<logs>/tables/tableA2.log",
     localrule: True
     params:
+        code=code("paper.hours"),
         note=NOTE,
     shell:
         "tamtrl table-hours --paper {input.paper} --jobs {input.jobs} --projected {input.projected} --note {params.note:q} "
@@ -235,6 +235,8 @@ rule paper_table:
     wildcard_constraints:
         table=alternatives(PAPER_TABLES),
     localrule: True
+    params:
+        code=code("paper.tables"),
     shell:
         "tamtrl table {wildcards.table} --paper {input} --output {output.csv} 2> {log}"
 
