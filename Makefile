@@ -39,4 +39,4 @@ format: .venv/ready
 	snakefmt Snakefile workflow
 
 clean: ## what was made, environments apart
-	rm -rf results/toy results/sample results/published logs scratch .snakemake build
+	rm -rf results/toy results/sample results/published logs scratch .snakemake build report.zip
