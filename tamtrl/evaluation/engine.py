@@ -21,9 +21,9 @@ def start_engine(model: str, window_tokens: int, seed: int, resources: Resources
     """An asynchronous engine; prompts with their responses may be ``window_tokens`` long."""
     os.environ[OWNER] = str(os.getpid())
     if resources.device == "cpu":
-        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-        os.environ.setdefault("OMP_NUM_THREADS", str(resources.cores))
+        from tamtrl.training import cpu
+
+        os.environ.update(cpu.vllm_environment() | {"OMP_NUM_THREADS": str(resources.cores)} | os.environ)
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM

@@ -42,7 +42,9 @@ def environment(scorer: Scorer, resources: Resources) -> dict[str, str]:
     variables = {k: v for k, v in os.environ.items() if not k.startswith("VERL_")}
     variables |= {OWNER: str(os.getpid()), "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
     if resources.device == "cpu":
-        variables |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+        from tamtrl.training import cpu
+
+        variables |= cpu.vllm_environment()
     elif scorer.kind == "prm":
         # A hundred million parameters: one device is enough.
         variables["CUDA_VISIBLE_DEVICES"] = variables.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
