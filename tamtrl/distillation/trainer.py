@@ -13,6 +13,7 @@ from verl.utils.device import get_device_id
 from verl.utils.torch_functional import masked_sum
 
 from tamtrl.distillation.loss import forward_kl, forward_kl_top_k, top_k
+from tamtrl.training.time_limit import Clock, OutOfTimeError
 
 
 class KnowledgeDistillation:
@@ -70,8 +71,12 @@ class DistillationTrainer(SFTTrainer):
             teacher = load_teacher(own.teacher_path, get_device_id()) if own.teacher_path else None
             self.training_client.set_loss_fn(KnowledgeDistillation(teacher, own.kl_temperature, own.kl_top_k))
         train_batch = self.training_client.train_batch
+        clock, stopping = Clock(), False
 
         def timed(data):
+            nonlocal stopping
+            if stopping:
+                raise OutOfTimeError("no other step fits before the time limit; the last one is saved")
             if own.loss == "kd":
                 # verl hands logits to the loss under this name; log-probabilities of the sampled tokens aren't needed.
                 tu.assign_non_tensor(data, distillation_use_topk=True, distillation_only=True)
@@ -79,9 +84,19 @@ class DistillationTrainer(SFTTrainer):
             output = train_batch(data=data)
             if output is not None:  # only some ranks have one
                 tu.get(output, "metrics")["timing_s/step"] = time.perf_counter() - started
+            if not first_rank_says(clock.another_step_fits(time.time())):
+                # verl saves this step once it is logged, and before the next batch moves the place in the data that is saved too.
+                stopping, self.save_freq = True, 1
             return output
 
         self.training_client.train_batch = timed
+
+
+def first_rank_says(value: bool) -> bool:
+    """Clocks differ; all ranks must do the same."""
+    told = [value]
+    torch.distributed.broadcast_object_list(told, src=0)
+    return told[0]
 
 
 def load_teacher(path: str, device):

@@ -39,7 +39,7 @@ def stop_at() -> dict[str, str]:
 
 
 class Clock:
-    """Asked before each step. A step lasts from one question to the next, with its checkpoint and validation."""
+    """Asked once a step, before or after it. A step lasts from one question to the next, with its checkpoint and validation."""
 
     def __init__(self):
         self.stop_at = float(os.environ.get(STOP_AT, "inf"))

@@ -1,6 +1,7 @@
 """Trajectories, SFT and distillation for real: vLLM, torchrun, verl's SFT trainer; each stage killed and resumed."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tamtrl.settings import DistillationRun, GenerationRun, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 from tamtrl.training.job import TRACKER
+from tamtrl.training.time_limit import STOP_AT
 
 TOY, TEACHER = (str(REPOSITORY / "models" / name) for name in ("toy", "toy_teacher"))
 QUESTIONS, EPOCHS = 48, 2
@@ -103,9 +105,13 @@ def run_file(folder: Path, name: str, loss: str, teacher: str = TEACHER, **chang
     return folder / f"{name}.yaml"
 
 
+def attempt(folder: Path, path: Path, name: str, **options) -> subprocess.CompletedProcess:
+    return tamtrl("distil", path, "--output", folder / name, "--scratch", folder / "scratch", **options)
+
+
 def distil(folder: Path, name: str, loss: str, teacher: str = TEACHER, **changes) -> pd.DataFrame:
     path = run_file(folder, name, loss, teacher, **changes)
-    done = tamtrl("distil", path, "--output", folder / name, "--scratch", folder / "scratch")
+    done = attempt(folder, path, name)
     assert done.returncode == 0, done.stderr
     return pd.read_csv(folder / name / "metrics.csv").set_index("step")
 
@@ -142,6 +148,18 @@ def test_sft_learns_and_resumes_to_the_same_number_of_steps(folder, sft):
 def test_an_interrupted_run_is_the_uninterrupted_one(folder, sft):
     whole = distil(folder, "sft_again", "sft", stall_minutes=9)
     pd.testing.assert_series_equal(whole["loss"], sft["loss"], rtol=1e-4)
+
+
+def test_it_stops_itself_before_the_time_limit_and_goes_on(folder, sft):
+    """The limit is long past, so each of two attempts makes one step; a checkpoint at the end of an epoch would lose it."""
+    path = run_file(folder, "stopped", "sft", save_every=0)
+    for step in (1, 2):
+        told = attempt(folder, path, "stopped", env=os.environ | {STOP_AT: "1"})
+        assert told.returncode == 2 and f"Training stopped after step {step} of {len(sft)}, before" in told.stderr
+    done = attempt(folder, path, "stopped")
+    assert done.returncode == 0 and "resuming after step 2" in done.stderr
+    stopped = pd.read_csv(folder / "stopped" / "metrics.csv").set_index("step")
+    pd.testing.assert_series_equal(stopped["loss"], sft["loss"], rtol=1e-4)
 
 
 def test_a_model_has_nothing_to_learn_from_its_own_distributions(folder):
