@@ -1,9 +1,11 @@
 """One training job of any kind: started or resumed under supervision, its checkpoints mended, its result published whole."""
 
+import errno
 import fcntl
 import os
 import re
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,6 +98,8 @@ class Job:
                     f"Training stopped after step {self.last_checkpoint()} of {self.steps}, before the job's time limit; the "
                     "same command continues."
                 )
+            if code < 0:
+                cause = f"its process was ended by {signal.Signals(-code).name} (by hand, or for want of memory)"
             raise UserError(f"Training failed: {cause} (exit code {code}; full log: {log}).")
 
     def _progress(self, attempt_log: Path, say: Callable[[str], None]) -> Callable[[], float]:
@@ -122,6 +126,13 @@ def locked(scratch: Path) -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"Another process is training this run ({scratch}/lock is held); wait for it or stop it.") from None
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+                raise
+            raise UserError(
+                f"The file system of {scratch} has no locks (flock: {error.strerror}), so two jobs could train this run; set "
+                "pathvars.scratch to a folder on another."
+            ) from None
         yield
 
 

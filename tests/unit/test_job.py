@@ -1,0 +1,150 @@
+"""Checkpoints, processes and locks of a training job."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from multiprocessing import shared_memory
+from pathlib import Path
+
+import pytest
+
+from tamtrl.errors import UserError
+from tamtrl.training import job, processes
+
+
+@pytest.mark.parametrize("tracked", ["6", "", "nonsense", "2", None])
+def test_half_written_checkpoints_are_not_resumed(tmp_path, tracked):
+    training = job.Job(tmp_path, 6, [], dict, "actor/huggingface", "data.pt", 1, lambda step, values: None)
+    assert training.last_checkpoint() == 0
+    for step, parts in {2: ["data"], 4: ["data", "model"], 6: ["model"]}.items():  # pruned, complete, cut off
+        folder = training.checkpoints / f"global_step_{step}"
+        (folder / "actor" / "huggingface").mkdir(parents=True)
+        if "data" in parts:
+            (folder / "data.pt").touch()
+        if "model" in parts:
+            (folder / "actor" / "huggingface" / "config.json").touch()
+    tracker = training.checkpoints / "latest_checkpointed_iteration.txt"
+    if tracked is not None:
+        tracker.write_text(tracked)
+    assert training.last_checkpoint() == 4 and tracker.read_text() == "4"
+    assert [folder.name for folder in training.checkpoints.glob("global_step_*")] == ["global_step_4"]
+
+
+ORPHAN = """
+import subprocess, sys, time
+from multiprocessing import resource_tracker, shared_memory
+resource_tracker.register = lambda *a: None
+segment = shared_memory.SharedMemory(name={name!r}, create=True, size=4096)
+segment.buf[0] = 1
+subprocess.Popen(["sleep", "300"], start_new_session=True)
+open({marker!r}, "w").close()
+{end}
+"""
+
+
+def supervised(tmp_path, end: str, **options):
+    name = f"tamtrl_test_{os.getpid()}_{tmp_path.name[-8:]}"
+    marker = str(tmp_path / "started")
+    script = ORPHAN.format(name=name, marker=marker, end=end)
+    arguments = dict(progress=lambda: 0.0, stall_seconds=60) | options
+    code = processes.supervise([sys.executable, "-c", script], {}, tmp_path / "log", tmp_path / "register", **arguments)
+    return code, Path("/dev/shm") / name
+
+
+def sleepers():
+    return [p for p in processes.psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "300"]]
+
+
+def test_a_failed_run_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
+    before = len(sleepers())
+    code, segment = supervised(tmp_path, "time.sleep(7); raise SystemExit(3)")
+    assert code == 3 and len(sleepers()) == before and not segment.exists()
+    assert not list(tmp_path.glob("tamtrl-*"))
+
+
+def test_a_hung_run_is_stopped(tmp_path):
+    before = len(sleepers())
+    code, segment = supervised(tmp_path, "time.sleep(300)", stall_seconds=8)
+    assert code == -1 and len(sleepers()) == before and not segment.exists()
+
+
+def test_a_full_disk_leaves_nothing_running(tmp_path, monkeypatch):
+    """The register can't be written any more; what it said before has to do."""
+    monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
+    before = len(sleepers())
+    write, told = processes._write, []
+
+    def full_after_the_first(*arguments):
+        told.append(arguments)
+        if len(told) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(*arguments)
+
+    monkeypatch.setattr(processes, "_write", full_after_the_first)
+    with pytest.raises(OSError, match="No space left"):
+        supervised(tmp_path, "time.sleep(300)")
+    for segment in Path("/dev/shm").glob(f"tamtrl_test_{os.getpid()}_*"):  # what no register could name
+        segment.unlink()
+    assert len(told) == 3 and len(sleepers()) == before  # tried once more at the end
+    assert not list(tmp_path.glob("tamtrl-*")) and not (tmp_path / "register").exists()
+
+
+def test_what_a_killed_supervisor_leaves_is_cleared_by_the_next_start(tmp_path):
+    name = f"tamtrl_test_killed_{os.getpid()}"
+    script = ORPHAN.format(name=name, marker=str(tmp_path / "started"), end="time.sleep(300)")
+    code = (
+        "import sys; from pathlib import Path; from tamtrl.training import processes; "
+        f"processes.supervise([sys.executable, '-c', {script!r}], {{}}, Path({str(tmp_path)!r}, 'log'), "
+        f"Path({str(tmp_path)!r}, 'register'), lambda: 0.0, 60)"
+    )
+    before = len(sleepers())
+    supervisor = subprocess.Popen([sys.executable, "-c", code])
+    register, segment = tmp_path / "register", Path("/dev/shm") / name
+    deadline = time.time() + 60
+    while not (register.exists() and name in register.read_text()) and time.time() < deadline:
+        time.sleep(0.2)
+    (child,) = processes.psutil.Process(supervisor.pid).children()
+    supervisor.kill()
+    supervisor.wait()
+    child.wait(10)  # the kernel kills the child; its own child and its shared memory stay
+    assert segment.exists() and len(sleepers()) == before + 1
+    temporary = Path(json.loads(register.read_text())["temporary"])
+    assert processes.supervise(["true"], {}, tmp_path / "log", register, lambda: 0.0, 60) == 0
+    assert not segment.exists() and len(sleepers()) == before and not register.exists() and not temporary.exists()
+
+
+def test_segments_in_use_are_kept():
+    segment = shared_memory.SharedMemory(create=True, size=4096)
+    try:
+        assert processes.remove_segments({f"/dev/shm/{segment.name}"}) == []
+    finally:
+        segment.close()
+        segment.unlink()
+
+
+def test_cause_is_the_last_exception(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("Traceback\nValueError: first\n\x1b[36m(Worker pid=1)\x1b[0m RuntimeError: the real one\nbye\n")
+    assert processes.cause(log) == "RuntimeError: the real one"
+    assert processes.cause(log, begin=log.read_text().index("bye")) == "no exception in the log"  # an earlier attempt's
+    log.write_text("[rank0]: RuntimeError: why\nelastic.multiprocessing.errors.ChildFailedError: \n====\n")
+    assert processes.cause(log) == "RuntimeError: why"  # and not torchrun's
+    vllm = "ERROR 11-30 01:15:04 [core.py:1351]"
+    log.write_text(f"(Worker pid=1) {vllm} RuntimeError: why\n(APIServer pid=2) {vllm} vllm.v1.EngineDeadError: See above\n")
+    assert processes.cause(log) == "RuntimeError: why"  # nor vLLM's
+    log.write_text("nothing")
+    assert processes.cause(log) == "no exception in the log"
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def flock(stream, operation):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(job.fcntl, "flock", flock)
+    refused = pytest.raises(UserError, match=f"The file system of {tmp_path} has no locks .* pathvars.scratch")
+    with refused, job.locked(tmp_path):
+        pass
