@@ -3,9 +3,10 @@
 import argparse
 import errno
 import sys
+import time
 from pathlib import Path
 
-from tamtrl import verbs
+from tamtrl import files, verbs
 from tamtrl.errors import UserError
 from tamtrl.scoring import F1_RULES
 
@@ -16,6 +17,10 @@ def add_resources(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--nodes", type=int, default=1)
     sub.add_argument("--cores", type=int, help="default: all of this process")
     sub.add_argument("--memory-gib", type=float, default=0, help="refuse to start on a machine with less")
+
+
+def add_time(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--time", type=Path, help="file for the seconds that this took")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -121,6 +126,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--shard", type=int, default=0, help="which of --shards")
     sub.add_argument("--shards", type=int, default=1)
     add_resources(sub)
+    add_time(sub)
 
     sub = verb("keep-correct", verbs.keep_correct, "Keep the trajectories that the verifier accepts.")
     sub.add_argument("shards", type=Path, nargs="+")
@@ -138,6 +144,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--policy", required=True, help="folder of the model that sampled the trajectories")
     sub.add_argument("--data", type=Path, required=True)
     sub.add_argument("--report", type=Path, required=True, help="JSON: how many turns of each kind")
+    add_time(sub)
 
     sub = verb("prm-train", verbs.prm_train, "Train a process reward model; started again, it continues.")
     sub.add_argument("run", type=Path, help="the process reward model's complete configuration")
@@ -146,6 +153,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--base", required=True, help="folder of the BERT to train")
     sub.add_argument("--scratch", type=Path, required=True, help="checkpoints, kept between attempts")
     add_resources(sub)
+    add_time(sub)
 
     sub = verb("teacher-probabilities", verbs.teacher_probabilities, "Compute a teacher's likeliest tokens on trajectories.")
     sub.add_argument("run", type=Path, help="the distillation run's complete configuration")
@@ -256,8 +264,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     args = parser().parse_args(arguments)
+    started = time.time()
     try:
         args.call(args)
+        if getattr(args, "time", None):
+            files.write_text(args.time, f"seconds\n{time.time() - started:.1f}\n")
     except UserError as error:
         print(f"tamtrl {args.verb}: {error}", file=sys.stderr)
         return 2

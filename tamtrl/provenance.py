@@ -48,7 +48,7 @@ def digest(settings: object, *paths: str | Path) -> str:
     """Twelve hex digits that change with the settings or with the content of a file or folder; a hub id counts as text."""
     parts = [json.dumps(settings, sort_keys=True)]
     for path in map(Path, paths):
-        inside = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
+        inside = sorted(f for f in path.rglob("[!.]*") if f.is_file()) if path.is_dir() else [path]  # no marks of Snakemake
         parts += [sha256(file) if file.exists() else str(file) for file in inside]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

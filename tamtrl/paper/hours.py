@@ -18,10 +18,10 @@ NAMED = {"hours_rl": "hours_training"}  # the paper's word for it
 
 
 def seconds(path: Path) -> float:
-    """Of one job: Snakemake's own record (.tsv), or the finished steps of a training (metrics.csv). A step done twice,
+    """Of one job: what its ``--time`` wrote (.tsv), or the finished steps of a training (metrics.csv). A step done twice,
     because a job was killed after it, counts once, and starting up doesn't count."""
     if path.suffix == ".tsv":
-        return float(pd.read_csv(path, sep="\t")["s"].sum())
+        return float(pd.read_csv(path, sep="\t")["seconds"].sum())
     table = pd.read_csv(path)
     if "seconds_step" not in table:
         raise UserError(f"{path} has no column seconds_step; it is not the metrics.csv of a training run.")

@@ -189,7 +189,7 @@ def test_table_of_hours(tmp_path):
     """Two steps of half an hour, and two shards of an hour and half an hour on 2 devices: 1 h, 1.5 h, and 1 * 8 + 1.5 * 2."""
     pd.DataFrame({"step": [1, 2], "seconds_step": [1800, 1800]}).to_csv(tmp_path / "metrics.csv")
     for shard, took in enumerate((3600, 1800)):
-        (tmp_path / f"{shard}.tsv").write_text(f"s\th:m:s\n{took}\t-\n")
+        (tmp_path / f"{shard}.tsv").write_text(f"seconds\n{took}\n")
     run = dict(model="0.6B", method="prm", variant="main", seed=0)
     jobs = [run | dict(part="training", file=tmp_path / "metrics.csv", devices=8)]
     jobs += [run | dict(part="data", file=tmp_path / f"{shard}.tsv", devices=2) for shard in (0, 1)]

@@ -1,12 +1,18 @@
 """What the workflow would run: dry-runs of the configurations, and what jobs ask for."""
 
+import asyncio
 import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from snakemake.api import SnakemakeApi
+from snakemake.caching.hash import ProvenanceHashMap
+from snakemake.settings.enums import Quietness
+from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, ResourceSettings
 from test_workflow import planned, snakemake, with_path
 
 
@@ -39,6 +45,26 @@ def test_everything_at_toy_scale(checkout):
     assert jobs["predict_test"] == 10  # Figures 5 and 6 train nothing for their tests
     assert jobs["generate"] == 2 and jobs["prm_label"] == jobs["train_prm_model"] == 1  # STaR's trajectories serve the PRM
     assert "results/toy/runs/toy/vanilla_kd/main/seed0/model" in done
+
+
+@pytest.mark.parametrize("files", [[], ["config/toy-full.yaml"]])
+def test_every_cached_job_has_a_key(checkout, monkeypatch, files):
+    """Where parameters or inputs have no hash, Snakemake says so only in the job, after it waited for its GPUs."""
+    monkeypatch.chdir(checkout)
+    config = ConfigSettings(configfiles=list(map(Path, files)))
+    with SnakemakeApi(OutputSettings(quiet={Quietness.ALL}, dryrun=True)) as api:
+        planned = api.workflow(ResourceSettings(cores=1), config_settings=config, snakefile=Path("Snakefile"))
+        planned.dag(DAGSettings(targets={"all"})).execute_workflow(executor="dryrun")
+        every = list(planned._workflow.dag.jobs)
+        jobs = [job for job in every if job.rule.cache.output]
+        keys = ProvenanceHashMap()
+        hashes = [asyncio.run(keys.get_provenance_hash(job)) for job in jobs]
+    # a job on a cluster knows no other jobs, so it takes the content of its inputs, which folders don't have
+    folders = {file for job in every for file in job.output if file.is_directory}
+    assert not any(file in folders or Path(file).is_dir() for job in jobs for file in job.input)
+    rules = {job.rule.name for job in jobs}
+    assert {"train_rl", "distil", "generate", "predict", "predict_test", "train_prm_model"} <= rules
+    assert len(set(hashes)) == len(jobs)
 
 
 def test_further_rounds_sample_with_the_model_of_the_round_before(checkout):

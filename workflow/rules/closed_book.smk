@@ -22,7 +22,7 @@ def closed_book_options(wildcards):
 rule ask_closed_book:
     input:
         source=lambda wc: source_path(wc.source),
-        model=lambda wc: model_folder(wc.model),
+        model=lambda wc: sums(model_folder(wc.model)),
     output:
         "<results>/data/closed_book/{source}/{model}.jsonl.gz",
     log:
@@ -33,13 +33,14 @@ rule ask_closed_book:
         **stage("evaluate"),
     params:
         code=code("evaluation.closed_book"),
+        model=folder_of("model"),
         options=closed_book_options,
         settings=" ".join(
             f"--{key.replace('_', '-')} {value}" for key, value in config["closed_book"].items() if key != "models"
         ),
         seed=config["data_seed"],
     shell:
-        "tamtrl closed-book-ask --source {input.source:q} {params.options} --model {input.model} {params.settings} "
+        "tamtrl closed-book-ask --source {input.source:q} {params.options} --model {params.model} {params.settings} "
         "--seed {params.seed} --output {output} {resources.place} 2> {log}"
 
 

@@ -1,5 +1,6 @@
 # Configuration checked, run table read, what jobs ask for. Kept cheap: it is parsed again in every job.
 import json
+import os
 import sys
 from copy import deepcopy
 from pathlib import Path

@@ -16,7 +16,7 @@ def source_of(wildcards):
 
 
 def tokenizer_of(wildcards):
-    return model_folder(DATASETS[wildcards.dataset]["tokenizer"])
+    return sums(model_folder(DATASETS[wildcards.dataset]["tokenizer"]))
 
 
 def options(*names):
@@ -120,11 +120,12 @@ rule prepare_niah:
     params:
         name=lambda wc: wc.dataset,
         code=code("tasks.ruler"),
+        tokenizer=folder_of("tokenizer"),
         options=options("multikey", "tokens", "count"),
         essay=lambda wc, input: f"--essay '{input.essay}'" if input.get("essay") else "",
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-niah --benchmark {params.name} --tokenizer {input.tokenizer} {params.essay} {params.options} "
+        "tamtrl prepare-niah --benchmark {params.name} --tokenizer {params.tokenizer} {params.essay} {params.options} "
         "--seed {params.seed} --output {output} 2> {log}"
 
 
@@ -143,10 +144,11 @@ rule prepare_ruler_qa:
     params:
         name=lambda wc: wc.dataset,
         code=code("tasks.ruler", "tasks.multihop"),
+        tokenizer=folder_of("tokenizer"),
         options=options("tokens", "count"),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-ruler-qa --benchmark {params.name} --source {input.source:q} --tokenizer {input.tokenizer} "
+        "tamtrl prepare-ruler-qa --benchmark {params.name} --source {input.source:q} --tokenizer {params.tokenizer} "
         "{params.options} --seed {params.seed} --output {output} 2> {log}"
 
 

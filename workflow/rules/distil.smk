@@ -71,24 +71,25 @@ rule configure_generation:
 rule generate:
     input:
         run=rules.configure_generation.output,
-        model=lambda wc: model_folder(wc.teacher),
+        model=lambda wc: sums(model_folder(wc.teacher)),
         data=train_set("train"),
     output:
-        f"{TRAJECTORIES}/shard{{shard}}.jsonl.gz",
+        trajectories=f"{TRAJECTORIES}/shard{{shard}}.jsonl.gz",
+        time=f"{TRAJECTORIES}/shard{{shard}}.time.tsv",
     log:
         "<logs>/trajectories/{teacher}/{generation}/shard{shard}.log",
-    benchmark:
-        f"{TRAJECTORIES}/shard{{shard}}.time.tsv"
+    cache: True
     threads: resource("evaluate", "cores")
     resources:
         **stage("evaluate"),
     params:
         shard=lambda wc: wc.shard,
         code=code("distillation.trajectories"),
+        model=folder_of("model"),
         shards=lambda wc: GENERATIONS[wc.generation]["shards"],
     shell:
-        "tamtrl generate {input.run} --model {input.model} --data {input.data} --shard {params.shard} "
-        "--shards {params.shards} --output {output} {resources.place} 2> {log}"
+        "tamtrl generate {input.run} --model {params.model} --data {input.data} --shard {params.shard} "
+        "--shards {params.shards} --output {output.trajectories} --time {output.time} {resources.place} 2> {log}"
 
 
 # The trajectories that the verifier accepts, and what became of the others.
@@ -99,7 +100,7 @@ rule keep_correct:
             shard=range(GENERATIONS[wc.generation]["shards"]),
             allow_missing=True,
         ),
-        model=lambda wc: model_folder(wc.teacher),
+        model=lambda wc: sums(model_folder(wc.teacher)),
         data=train_set("train"),
     output:
         trajectories=f"{TRAJECTORIES}/trajectories.parquet",
@@ -109,9 +110,10 @@ rule keep_correct:
     cache: True
     params:
         code=code("distillation.trajectories"),
+        model=folder_of("model"),
         name=lambda wc: wc.teacher,
     shell:
-        "tamtrl keep-correct {input.shards} --name {params.name} --model {input.model} --data {input.data} "
+        "tamtrl keep-correct {input.shards} --name {params.name} --model {params.model} --data {input.data} "
         "--output {output.trajectories} --report {output.report} 2> {log}"
 
 
@@ -119,17 +121,18 @@ rule keep_correct:
 use rule generate as generate_round with:
     input:
         run=lambda wc: f"{trajectories_folder(wc, 1)}/generation.yaml",
-        model=lambda wc: f"{ROUND.format(**dict(wc) | {'round': int(wc.round) - 1})}/model",
+        model=lambda wc: sums(f"{ROUND.format(**dict(wc) | {'round': int(wc.round) - 1})}/model"),
         data=train_set("train"),
     output:
-        f"{ROUND}/shard{{shard}}.jsonl.gz",
+        trajectories=f"{ROUND}/shard{{shard}}.jsonl.gz",
+        time=f"{ROUND}/shard{{shard}}.time.tsv",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/round{{round}}.shard{{shard}}.log",
-    benchmark:
-        f"{ROUND}/shard{{shard}}.time.tsv"
+    cache: True  # not inherited
     params:
         shard=lambda wc: wc.shard,
         code=code("distillation.trajectories"),
+        model=folder_of("model"),
         shards=lambda wc: distillation(wc)["shards"],
 
 
@@ -138,15 +141,17 @@ use rule keep_correct as keep_correct_round with:
         shards=lambda wc: collect(
             f"{ROUND}/shard{{shard}}.jsonl.gz", shard=range(distillation(wc)["shards"]), allow_missing=True
         ),
-        model=lambda wc: f"{ROUND.format(**dict(wc) | {'round': int(wc.round) - 1})}/model",
+        model=lambda wc: sums(f"{ROUND.format(**dict(wc) | {'round': int(wc.round) - 1})}/model"),
         data=train_set("train"),
     output:
         trajectories=f"{ROUND}/trajectories.parquet",
         report=f"{ROUND}/report.json",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/round{{round}}.keep_correct.log",
+    cache: True  # not inherited
     params:
         code=code("distillation.trajectories"),
+        model=folder_of("model"),
         name=lambda wc: f"{wc.method} of round {int(wc.round) - 1}",
 
 
@@ -191,7 +196,7 @@ def distillation_inputs(round):
     def inputs(wildcards):
         number = round(wildcards)
         files = [f"{trajectories_folder(wildcards, number)}/trajectories.parquet", train_set("train")]
-        files += dict.fromkeys([model_folder(wildcards.model), model_folder(teacher(wildcards))])
+        files += dict.fromkeys(sums(model_folder(name)) for name in (wildcards.model, teacher(wildcards)))
         if run_row(wildcards)["training"] == "kd" and distillation(wildcards)["precompute"]:
             files.append(f"{RUN.format(**wildcards)}/teacher.parquet")
         return files
@@ -204,7 +209,7 @@ rule teacher_probabilities:
     input:
         run=f"{RUN}/run.yaml",
         trajectories=lambda wc: f"{trajectories_folder(wc, 1)}/trajectories.parquet",
-        models=lambda wc: [model_folder(wc.model), model_folder(teacher(wc))],
+        models=lambda wc: [sums(model_folder(name)) for name in (wc.model, teacher(wc))],
         data=train_set("train"),
     output:
         f"{RUN}/teacher.parquet",
@@ -239,7 +244,7 @@ rule distil:
         **stage("train"),
     params:
         code=code_digest.of_distillation(),
-        output=lambda wc, output: Path(output.metrics).parent,
+        output=lambda wc, output: os.path.dirname(output.metrics),
         scratch=scratch,
     shell:
         "tamtrl distil {input.run} --output {params.output} --scratch {params.scratch} {resources.place} 2>&1 | tee {log}"
@@ -255,7 +260,8 @@ use rule distil as distil_round with:
         card=f"{ROUND}/card.json",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/round{{round}}.train.log",
+    cache: True  # not inherited
     params:
         code=code_digest.of_distillation(),
-        output=lambda wc, output: Path(output.metrics).parent,
+        output=lambda wc, output: os.path.dirname(output.metrics),
         scratch=lambda wc: f"{scratch(wc)}/round{wc.round}",

@@ -16,4 +16,4 @@ USED_MODELS = dict.fromkeys(
 rule downloads:
     input:
         [source_path(name) for name in sorted(USED_SOURCES)],
-        [model_folder(name) for name in USED_MODELS if name != "self" and "repository" in MODELS[name]],
+        [sums(model_folder(name)) for name in USED_MODELS if name != "self" and "repository" in MODELS[name]],

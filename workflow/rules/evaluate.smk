@@ -3,8 +3,8 @@
 
 def tested_model(wildcards):
     if run_row(wildcards)["training"] == "none":
-        return model_folder(wildcards.model)
-    return f"{RUN}/model".format(**wildcards)
+        return sums(model_folder(wildcards.model))
+    return sums(f"{RUN}/model".format(**wildcards))
 
 
 rule configure_evaluation:
@@ -27,18 +27,20 @@ rule predict:
         model=tested_model,
         data=collect("<results>/data/{benchmark}.parquet", benchmark=EVALUATED),
     output:
-        collect(f"{RUN}/predictions/{{benchmark}}.jsonl.gz", benchmark=EVALUATED, allow_missing=True),
+        **{name: f"{RUN}/predictions/{name}.jsonl.gz" for name in EVALUATED},
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/predict.log",
+    cache: True
     threads: resource("evaluate", "cores")
     resources:
         **stage("evaluate"),
     params:
         code=code("evaluation.predict"),
-        output=lambda wc, output: Path(output[0]).parent,
+        model=folder_of("model"),
+        output=lambda wc, output: os.path.dirname(output[0]),
         scratch=lambda wc: f"{scratch(wc)}/predictions",
     shell:
-        "tamtrl predict {input.run} --model {input.model} --data {input.data} --output {params.output} "
+        "tamtrl predict {input.run} --model {params.model} --data {input.data} --output {params.output} "
         "--scratch {params.scratch} {resources.place} 2> {log}"
 
 

@@ -1,10 +1,65 @@
-# Backbones: fetched from the hub, made from nothing, or given as folders.
+# Backbones: given as folders, fetched from the hub, or made from nothing.
+
+
+def given_folder(name):
+    """A folder of the user's, or a copy kept in this repository; None for a model that a rule fetches or makes."""
+    return MODELS[name].get("path") or MODELS[name].get("kept")
 
 
 def model_folder(name):
-    """Where a model lies: a folder the user gave, a copy kept in the repository, or one that a rule makes."""
-    spec = MODELS[name]
-    return spec.get("path") or spec.get("kept") or f"<results>/models/{name}"
+    return f"<results>/models/{'given/' if given_folder(name) else ''}{name}"
+
+
+def given_files(wildcards):
+    folder = Path(given_folder(wildcards.model))
+    files = sorted(str(path) for path in folder.glob("[!.]*") if path.is_file())
+    if not files:
+        raise WorkflowError(
+            f"The folder of model {wildcards.model} ({folder}) has no files; correct `path` in models.yaml."
+        )
+    return files
+
+
+# Links, so that Snakemake leaves no mark in the folder.
+rule link_model:
+    input:
+        given_files,
+    output:
+        directory("<results>/models/given/{model}"),
+    log:
+        "<logs>/models/{model}.link.log",
+    wildcard_constraints:
+        model=alternatives(name for name in MODELS if given_folder(name)),
+    localrule: True
+    run:
+        folder = Path(output[0])
+        folder.mkdir()
+        for file in map(Path, input):
+            (folder / file.name).symlink_to(os.path.relpath(file, folder))
+
+
+def sums(folder):
+    """What stands for a model among a rule's inputs: Snakemake's cache knows files by their content, and folders not at all."""
+    return f"{folder}.sha256"
+
+
+def folder_of(name):
+    """A parameter: the folder that an input stands for."""
+    return lambda wc, input: input[name].removesuffix(".sha256")
+
+
+rule checksums:
+    input:
+        "<results>/{folder}",
+    output:
+        sums("<results>/{folder}"),
+    log:
+        "<logs>/checksums/{folder}.log",
+    wildcard_constraints:
+        folder=r"models/.+|(runs|prm)/.+/model",
+    localrule: True
+    shell:
+        "(cd {input} && find -L . -type f -not -name '.*' -print0 | sort -z | xargs -0 sha256sum) > {output} 2> {log}"
 
 
 rule fetch_model:

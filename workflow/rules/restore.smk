@@ -87,7 +87,7 @@ rule restore_record:
     params:
         archive=config["archive"],
         index=archive_index(),
-        output=lambda wc, output: Path(output.metrics).parent,
+        output=lambda wc, output: os.path.dirname(output.metrics),
     shell:
         "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files metrics.csv card.json "
         "--output {params.output} 2> {log}"
@@ -105,7 +105,7 @@ rule restore_predictions:
         archive=config["archive"],
         index=archive_index(),
         files=[f"predictions/{name}.jsonl.gz" for name in EVALUATED],
-        output=lambda wc, output: Path(output[0]).parents[1],
+        output=lambda wc, output: os.path.dirname(os.path.dirname(output[0])),
     shell:
         "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files {params.files} "
         "--output {params.output} 2> {log}"
@@ -142,7 +142,7 @@ rule restore_run:
     params:
         archive=config["archive"],
         index=archive_index(),
-        output=lambda wc, output: Path(output.metrics).parent,
+        output=lambda wc, output: os.path.dirname(output.metrics),
     shell:
         "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files model metrics.csv card.json "
         "--output {params.output} 2> {log}"

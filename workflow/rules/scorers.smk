@@ -17,10 +17,10 @@ def scorer_folder(wildcards):
     row = run_row(wildcards)
     match scorer_kind(row):
         case "judge":
-            return model_folder(judge_model(row)) if judge_model(row) else []
+            return model_folder(judge_model(row)) if judge_model(row) else None
         case "prm":
             return f"{PRM.format(**wildcards)}/model"
-    return []
+    return None
 
 
 def prm_trajectories():
@@ -76,21 +76,23 @@ rule prm_label:
     input:
         shards=prm_shards,
         run=rules.configure_prm.output,
-        base=lambda wc: model_folder(config["prm"]["base"]),
-        policy=lambda wc: model_folder(prm_trajectories()["model"]),
+        base=lambda wc: sums(model_folder(config["prm"]["base"])),
+        policy=lambda wc: sums(model_folder(prm_trajectories()["model"])),
         data=train_set("train"),
     output:
         turns=f"{PRM}/turns.parquet",
         labels=f"{PRM}/labels.json",
+        time=f"{PRM}/label.time.tsv",
     log:
         "<logs>/prm/seed{seed}/label.log",
-    benchmark:
-        f"{PRM}/label.time.tsv"
+    cache: True
     params:
         code=code("turn_scores.prm_data"),
+        base=folder_of("base"),
+        policy=folder_of("policy"),
     shell:
-        "tamtrl prm-label {input.run} {input.shards} --base {input.base} --policy {input.policy} --data {input.data} "
-        "--output {output.turns} --report {output.labels} 2> {log}"
+        "tamtrl prm-label {input.run} {input.shards} --base {params.base} --policy {params.policy} --data {input.data} "
+        "--output {output.turns} --report {output.labels} --time {output.time} 2> {log}"
 
 
 rule train_prm_model:
@@ -98,22 +100,23 @@ rule train_prm_model:
         run=rules.configure_prm.output,
         turns=rules.prm_label.output.turns,
         labels=rules.prm_label.output.labels,
-        base=lambda wc: model_folder(config["prm"]["base"]),
+        base=lambda wc: sums(model_folder(config["prm"]["base"])),
     output:
         model=directory(f"{PRM}/model"),
         report=f"{PRM}/report.json",
         calibration=f"{PRM}/calibration.csv",
+        time=f"{PRM}/train.time.tsv",
     log:
         "<logs>/prm/seed{seed}/train.log",
-    benchmark:
-        f"{PRM}/train.time.tsv"
+    cache: True
     threads: resource("evaluate", "cores")
     resources:
         **stage("evaluate"),
     params:
         code=code("turn_scores.prm_train"),
-        output=lambda wc, output: Path(output.report).parent,
+        base=folder_of("base"),
+        output=lambda wc, output: os.path.dirname(output.report),
         scratch=lambda wc: concrete(f"<scratch>/prm/seed{wc.seed}"),
     shell:
-        "tamtrl prm-train {input.run} --turns {input.turns} --labels {input.labels} --base {input.base} "
-        "--output {params.output} --scratch {params.scratch} {resources.place} 2> {log}"
+        "tamtrl prm-train {input.run} --turns {input.turns} --labels {input.labels} --base {params.base} "
+        "--output {params.output} --scratch {params.scratch} --time {output.time} {resources.place} 2> {log}"

@@ -25,9 +25,11 @@ use rule predict as predict_test with:
         f"{TEST}/predictions/{{benchmark}}.jsonl.gz",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/tests/{{test}}.{{benchmark}}.predict.log",
+    cache: True  # not inherited
     params:
         code=code("evaluation.predict"),
-        output=lambda wc, output: Path(output[0]).parent,
+        model=folder_of("model"),
+        output=lambda wc, output: os.path.dirname(output[0]),
         scratch=lambda wc: f"{scratch(wc)}/tests/{wc.test}",
 
 

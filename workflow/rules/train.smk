@@ -34,8 +34,8 @@ rule train_rl:
         run=rules.configure_run.output,
         train=lambda wc: train_set("train", run_row(wc)),
         validation=lambda wc: train_set("validation", run_row(wc)),
-        model=lambda wc: model_folder(wc.model),
-        scorer=lambda wc: scorer_folder(wc),
+        model=lambda wc: sums(model_folder(wc.model)),
+        scorer=lambda wc: [sums(folder) for folder in [scorer_folder(wc)] if folder],
     output:
         model=directory(f"{RUN}/model"),
         metrics=f"{RUN}/metrics.csv",
@@ -50,7 +50,7 @@ rule train_rl:
         **stage("train"),
     params:
         code=training_code,
-        output=lambda wc, output: Path(output.metrics).parent,
+        output=lambda wc, output: os.path.dirname(output.metrics),
         scratch=scratch,
     shell:
         "tamtrl train {input.run} --output {params.output} --scratch {params.scratch} {resources.place} 2>&1 | tee {log}"
