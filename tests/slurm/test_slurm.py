@@ -6,61 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
 import psutil
 import pytest
 import yaml
+from jobs import checkpoints, ended, environment, left_running, queue, start, wait_for
 
 SCRIPT = Path(__file__).parent / "cluster.sh"
-SMALL = ["--profile", "slurm", "--configfile", "tests/slurm/small.yaml"]
 # Pretend GPUs are handed out like real ones, though nothing computes on them here.
 ON_GPUS = ["--set-resources", "train_rl:gpu=2", "train_rl:gpu_model=a100"]
-
-
-def environment() -> dict[str, str]:
-    """With the hub switched off: jobs run on nodes without a network."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "TAMTRL_SLURM_POLL": "3", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-
-
-def start(folder: Path, *arguments: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "snakemake", *SMALL, *arguments]
-    options = dict(text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-    return subprocess.Popen(command, cwd=folder, env=environment(), **options)
-
-
-def queue() -> pd.DataFrame:
-    """The jobs that SLURM knows, ended ones included."""
-    columns = {"JobArrayID": "job", "Partition": "partition", "State": "state", "tres-per-job": "gres", "NumCPUs": "cpus"}
-    columns |= {"MinMemory": "memory", "Comment": "comment", "NumNodes": "nodes"}
-    command = ["squeue", "-h", "--states=all", "-O", ",".join(f"{name}:|" for name in columns)]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return pd.DataFrame([line.split("|")[: len(columns)] for line in lines], columns=list(columns.values()))
-
-
-def checkpoints(folder: Path, method: str) -> list[Path]:
-    return list(folder.glob(f"scratch/small/toy/{method}/main/seed0/*/checkpoints/latest_checkpointed_iteration.txt"))
-
-
-def wait_for(condition, seconds: float, what: str):
-    deadline = time.time() + seconds
-    while not (value := condition()):
-        assert time.time() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.2)
-    return value
-
-
-def left_running() -> list[str]:
-    """Processes of training that nothing on this machine may leave behind."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "name"]):
-        text = " ".join(process.info["cmdline"] or []) or process.info["name"]
-        if re.search(r"tamtrl\.(cli|training|distillation)|tamtrl train|raylet|gcs_server|VLLM::", text):
-            found.append(f"{process.pid} {text[:100]}")
-    return found
 
 
 @pytest.fixture(scope="session")
@@ -78,9 +34,14 @@ def cluster(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(cluster, checkout) -> tuple[Path, pd.DataFrame]:
+def cache(tmp_path_factory) -> dict[str, str]:
+    return {"SNAKEMAKE_OUTPUT_CACHE": str(tmp_path_factory.mktemp("cache"))}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster, checkout, cache) -> tuple[Path, pd.DataFrame]:
     """The whole path, once, with nothing in its way; and what SLURM was asked for."""
-    run = start(checkout, *ON_GPUS)
+    run = start(checkout, *ON_GPUS, **cache)
     _, told = run.communicate(timeout=1100)
     assert run.returncode == 0, told[-5000:]
     return checkout, queue()
@@ -110,6 +71,20 @@ def test_second_run_does_nothing(undisturbed):
     run = start(folder, *ON_GPUS)
     _, told = run.communicate(timeout=300)
     assert run.returncode == 0 and "Nothing to be done" in told
+
+
+def test_another_folder_takes_all_from_the_cache(undisturbed, cache, tmp_path):
+    """Data, models and predictions, in jobs that only fetch; tables and figures are made of them again."""
+    folder, _ = undisturbed
+    other = tmp_path / "other"
+    made = shutil.ignore_patterns("small", "scratch", ".snakemake", "undisturbed.*")
+    shutil.copytree(folder, other, symlinks=True, ignore=made)
+    run = start(other, **cache)
+    _, told = run.communicate(timeout=600)
+    assert run.returncode == 0, told[-5000:]
+    assert not (other / "scratch").exists()  # where training and predictions would have worked
+    for name in ("runs/toy/tamtrl/main/seed0/metrics.csv", "tables/table1.csv"):
+        assert (other / "results/small" / name).read_bytes() == (folder / "results/small" / name).read_bytes()
 
 
 def test_the_same_tables_after_three_faults(undisturbed):
@@ -160,6 +135,58 @@ def test_the_same_tables_after_three_faults(undisturbed):
     assert not left_running()
 
 
+def test_time_limit_lost_node_drained_node(undisturbed):
+    """A training job hangs in mid-step until its time limit; the node of its successor is lost; the third works on a node that is
+    drained. The next job of the workflow goes elsewhere, and the numbers are those of before."""
+    folder, _ = undisturbed
+    runs = folder / "results/small/runs/toy/memagent/main/seed0"
+    metrics, table = pd.read_csv(runs / "metrics.csv"), (folder / "results/small/tables/table1.csv").read_bytes()
+    for made in (runs, folder / "results/small/tables", folder / "scratch/small/toy/memagent"):
+        shutil.rmtree(made)
+    before = set(queue()["job"])
+
+    def training() -> dict[str, str]:
+        jobs = queue()
+        jobs = jobs[jobs["comment"].str.contains("train_rl") & (jobs["state"] == "RUNNING") & ~jobs["job"].isin(before)]
+        return dict(jobs.iloc[0]) if len(jobs) else {}
+
+    def saved() -> int:
+        trackers = checkpoints(folder, "memagent")
+        return int(trackers[0].read_text() or 0) if trackers else 0
+
+    def scontrol(*changes: str) -> None:
+        subprocess.run(["scontrol", "update", *changes], check=True)
+
+    run = start(folder)
+    wait_for(saved, 300, "a checkpoint")
+    first = training()
+    (trainer,) = [p for p in psutil.process_iter(["cmdline"]) if "ray::TaskRunnerV1" in " ".join(p.info["cmdline"] or [])]
+    trainer.suspend()
+    scontrol(f"JobId={first['job']}", "TimeLimit=1")
+    assert wait_for(lambda: ended(first["job"]), 120, "the time limit") == "TIMEOUT"
+    step = saved()
+    assert step < 4
+    wait_for(lambda: saved() > step, 300, "another checkpoint")
+    second = training()
+    for state in ("DOWN", "DRAIN"):  # lost, and it doesn't come back
+        scontrol(f"NodeName={second['node']}", f"State={state}", "Reason=test")
+    wait_for(lambda: queue().set_index("job")["state"][second["job"]] == "PENDING", 60, "the requeued job")
+    scontrol(f"JobId={second['job']}", "StartTime=now")  # and not after two minutes
+    third = wait_for(training, 120, "the job on another node")
+    assert third["job"] == second["job"] and third["node"] != second["node"]
+    scontrol(f"NodeName={second['node']}", "State=RESUME")
+    scontrol(f"NodeName={third['node']}", "State=DRAIN", "Reason=test")
+    _, told = run.communicate(timeout=600)
+    scontrol(f"NodeName={third['node']}", "State=RESUME")
+    assert run.returncode == 0, told[-5000:]
+    jobs = queue().set_index("job")
+    assert jobs["state"][third["job"]] == "COMPLETED"
+    predicted = jobs[jobs["comment"].str.contains("predict") & ~jobs.index.isin(before)]
+    assert set(predicted["node"]) == {second["node"]}
+    pd.testing.assert_series_equal(pd.read_csv(runs / "metrics.csv")["outcome"], metrics["outcome"])
+    assert (folder / "results/small/tables/table1.csv").read_bytes() == table and not left_running()
+
+
 # -- single jobs -------------------------------------------------------------------------------------------------------
 
 
@@ -185,11 +212,6 @@ def submit(folder: Path, *options: str, command: str) -> str:
     """The job's number."""
     arguments = ["sbatch", "--parsable", "--output=job.log", *options, f"--wrap=srun -n1 {command}"]
     return subprocess.run(arguments, cwd=folder, env=environment(), capture_output=True, text=True, check=True).stdout.strip()
-
-
-def ended(job: str) -> str | None:
-    jobs = queue().set_index("job")["state"]
-    return jobs[job] if jobs[job] not in ("PENDING", "RUNNING", "COMPLETING") else None
 
 
 def test_training_stops_itself_before_the_time_limit(prepared):

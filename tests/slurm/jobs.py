@@ -1,0 +1,61 @@
+"""Snakemake on the test cluster, and what SLURM and this machine say meanwhile."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import psutil
+
+SMALL = ["--profile", "slurm", "--configfile", "tests/slurm/small.yaml"]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """With the hub switched off: jobs run on nodes without a network."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "TAMTRL_SLURM_POLL": "3", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"} | changes
+
+
+def start(folder: Path, *arguments: str, **changes: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "snakemake", *SMALL, *arguments]
+    options = dict(text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    return subprocess.Popen(command, cwd=folder, env=environment(**changes), **options)
+
+
+def queue() -> pd.DataFrame:
+    """The jobs that SLURM knows, ended ones included."""
+    columns = {"JobArrayID": "job", "Partition": "partition", "State": "state", "tres-per-job": "gres", "NumCPUs": "cpus"}
+    columns |= {"MinMemory": "memory", "Comment": "comment", "NumNodes": "nodes", "NodeList": "node"}
+    command = ["squeue", "-h", "--states=all", "-O", ",".join(f"{name}:|" for name in columns)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return pd.DataFrame([line.split("|")[: len(columns)] for line in lines], columns=list(columns.values()))
+
+
+def checkpoints(folder: Path, method: str) -> list[Path]:
+    return list(folder.glob(f"scratch/small/toy/{method}/main/seed0/*/checkpoints/latest_checkpointed_iteration.txt"))
+
+
+def wait_for(condition, seconds: float, what: str):
+    deadline = time.time() + seconds
+    while not (value := condition()):
+        assert time.time() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(0.2)
+    return value
+
+
+def left_running() -> list[str]:
+    """Processes of training that nothing on this machine may leave behind."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "name"]):
+        text = " ".join(process.info["cmdline"] or []) or process.info["name"]
+        if re.search(r"tamtrl\.(cli|training|distillation)|tamtrl train|raylet|gcs_server|VLLM::", text):
+            found.append(f"{process.pid} {text[:100]}")
+    return found
+
+
+def ended(job: str) -> str | None:
+    jobs = queue().set_index("job")["state"]
+    return jobs[job] if jobs[job] not in ("PENDING", "RUNNING", "COMPLETING") else None
