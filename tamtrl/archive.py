@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tamtrl import files
 from tamtrl.errors import UserError
-from tamtrl.provenance import digest, sha256
+from tamtrl.provenance import digest, sha256, visible
 from tamtrl.settings import substance
 from tamtrl.tasks.sources import fetch_file
 
@@ -50,7 +50,7 @@ def publish(results: Path, output: Path, with_models: bool, say: Callable[[str],
         tests = sorted(path.parent for path in folder.glob("tests/*/evaluation.yaml"))
         chosen += [path for test in tests for path in (test / "evaluation.yaml", *sorted(test.glob("predictions/*.jsonl.gz")))]
         if with_models:
-            chosen += sorted(path for path in (folder / "model").rglob("*") if path.is_file())
+            chosen += visible(folder / "model")
         entry: dict = {"files": {}}
         for path in chosen:
             inside = path.relative_to(folder).as_posix()

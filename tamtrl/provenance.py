@@ -44,11 +44,18 @@ def sha256(path: str | Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def visible(folder: Path) -> list[Path]:
+    """Its files, in order, but for hidden ones and those in hidden folders."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
 def digest(settings: object, *paths: str | Path) -> str:
-    """Twelve hex digits that change with the settings or with the content of a file or folder; a hub id counts as text."""
+    """Twelve hex digits that change with the settings or with the content of a file or folder (of what isn't hidden: Snakemake
+    and the hub leave marks); a hub id counts as text."""
     parts = [json.dumps(settings, sort_keys=True)]
     for path in map(Path, paths):
-        inside = sorted(f for f in path.rglob("[!.]*") if f.is_file()) if path.is_dir() else [path]  # no marks of Snakemake
+        inside = visible(path) if path.is_dir() else [path]
         parts += [sha256(file) if file.exists() else str(file) for file in inside]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

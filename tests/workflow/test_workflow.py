@@ -62,6 +62,12 @@ def test_sample_ends_in_a_table_and_a_figure(sample):
     assert not {e.id for e in examples} & {e.id for e in validation}
 
 
+def test_nothing_differs_from_what_the_table_was_made_from(sample):
+    command = [sys.executable, "-m", "tamtrl.cli", "verify", "results/sample"]
+    verified = subprocess.run(command, cwd=sample[0], capture_output=True, text=True)
+    assert verified.returncode == 0, verified.stderr
+
+
 def test_optimizer_steps_do_not_depend_on_the_number_of_rows(sample):
     folder = sample[0] / "results" / "sample" / "runs" / "sample" / "tamtrl" / "main" / "seed0"
     metrics = pd.read_csv(folder / "metrics.csv").set_index("step")

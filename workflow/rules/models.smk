@@ -59,7 +59,7 @@ rule checksums:
         folder=r"models/.+|(runs|prm)/.+/model",
     localrule: True
     shell:
-        "(cd {input} && find -L . -type f -not -name '.*' -print0 | sort -z | xargs -0 sha256sum) > {output} 2> {log}"
+        "(cd {input} && find -L . -type f -not -path '*/.*' -print0 | sort -z | xargs -0 sha256sum) > {output} 2> {log}"
 
 
 rule fetch_model:
