@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
+STARTED: list[subprocess.Popen] = []
 SMALL = ["--profile", "slurm", "--configfile", "tests/slurm/small.yaml"]
 
 
@@ -22,7 +24,16 @@ def environment(**changes: str) -> dict[str, str]:
 def start(folder: Path, *arguments: str, **changes: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "snakemake", *SMALL, *arguments]
     options = dict(text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-    return subprocess.Popen(command, cwd=folder, env=environment(**changes), **options)
+    STARTED.append(subprocess.Popen(command, cwd=folder, env=environment(**changes), **options))
+    return STARTED[-1]
+
+
+def stop_started() -> None:
+    """What a failed test left."""
+    for run in STARTED:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
 
 
 def queue() -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
-from jobs import checkpoints, ended, environment, left_running, queue, start, wait_for
+from jobs import checkpoints, ended, environment, left_running, queue, start, stop_started, wait_for
 
 SCRIPT = Path(__file__).parent / "cluster.sh"
 # Pretend GPUs are handed out like real ones, though nothing computes on them here.
@@ -30,6 +30,7 @@ def cluster(tmp_path_factory) -> Path:
         assert started.returncode == 0, started.stdout + started.stderr
         yield folder
     finally:
+        stop_started()
         subprocess.run(["bash", SCRIPT, "down", folder], check=True)
 
 
@@ -88,7 +89,7 @@ def test_another_folder_takes_all_from_the_cache(undisturbed, cache, tmp_path):
 
 
 def test_the_same_tables_after_three_faults(undisturbed):
-    """A training job is cancelled, the trainer of the other is killed, and then Snakemake itself."""
+    """The training job that is first to save is cancelled, the trainer of the other is killed, and then Snakemake itself."""
     folder, before = undisturbed
     tables = {path.name: path.read_bytes() for path in (folder / "results/small/tables").glob("*.csv")}
     tables = {name: content for name, content in tables.items() if name not in ("tableA2.csv", "cards.csv")}  # hold times
@@ -98,18 +99,20 @@ def test_the_same_tables_after_three_faults(undisturbed):
     shutil.copytree(folder / "undisturbed.results" / "paper", folder / "results" / "paper")  # published numbers
 
     run = start(folder)
-    wait_for(lambda: checkpoints(folder, "memagent"), 900, "a checkpoint of memagent")
+    methods = ("memagent", "tamtrl")
+    first = wait_for(lambda: next((m for m in methods if checkpoints(folder, m)), None), 900, "a checkpoint")
+    (second,) = set(methods) - {first}
 
     def new() -> pd.DataFrame:
         jobs = queue()
         return jobs[~jobs["job"].isin(before["job"]) & (jobs["state"] == "RUNNING")]
 
-    victim = new()[new()["comment"].str.contains("train_rl") & new()["comment"].str.contains("memagent")]
+    victim = new()[new()["comment"].str.contains("train_rl") & new()["comment"].str.contains(first)]
     subprocess.run(["scancel", victim["job"].iloc[0]], check=True)
 
-    wait_for(lambda: checkpoints(folder, "tamtrl"), 900, "a checkpoint of tamtrl")
+    wait_for(lambda: checkpoints(folder, second), 900, "a checkpoint of the other")
     trainers = [p for p in psutil.process_iter(["cmdline"]) if "tamtrl.training.launch" in (p.info["cmdline"] or [])]
-    killed = [p for p in trainers if any("/tamtrl/main/" in part for part in p.info["cmdline"])]
+    killed = [p for p in trainers if any(f"/{second}/main/" in part for part in p.info["cmdline"])]
     assert killed
     killed[0].kill()
 
