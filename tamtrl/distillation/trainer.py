@@ -91,6 +91,12 @@ class DistillationTrainer(SFTTrainer):
 
         self.training_client.train_batch = timed
 
+    def fit(self):
+        if self.resume_global_step % self.steps_per_epoch == 0:
+            # The place saved at the end of an epoch holds nothing for the next one, which verl would pass over.
+            self.train_dataloader.next_iter_state = None
+        super().fit()
+
 
 def first_rank_says(value: bool) -> bool:
     """Clocks differ; all ranks must do the same."""
