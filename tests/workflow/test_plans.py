@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -14,6 +15,8 @@ from snakemake.caching.hash import ProvenanceHashMap
 from snakemake.settings.enums import Quietness
 from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, ResourceSettings
 from test_workflow import planned, snakemake, with_path
+
+from tamtrl import cli
 
 
 @pytest.mark.parametrize("arguments", [["--profile", "toy"], ["--profile", "local-gpu"], ["--profile", "slurm"], []])
@@ -65,6 +68,15 @@ def test_every_cached_job_has_a_key(checkout, monkeypatch, files):
     rules = {job.rule.name for job in jobs}
     assert {"train_rl", "distil", "generate", "predict", "predict_test", "train_prm_model"} <= rules
     assert len(set(hashes)) == len(jobs)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--configfile", "config/toy-full.yaml"]])
+def test_every_command_is_one_that_tamtrl_takes(checkout, arguments):
+    told = snakemake(checkout, "-n", "-p", *arguments, check=True).stdout
+    words = [shlex.split(command) for command in re.findall(r"^Shell command: tamtrl (.*)$", told, re.MULTILINE)]
+    cut = [command[: next(n for n, word in enumerate(command) if word.startswith("2>"))] for command in words]
+    verbs = {cli.parser().parse_args(command).verb for command in cut}
+    assert {"train", "distil", "generate", "keep-correct", "predict", "prm-label", "prm-train", "table-hours"} <= verbs
 
 
 def test_further_rounds_sample_with_the_model_of_the_round_before(checkout):

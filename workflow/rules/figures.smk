@@ -36,7 +36,7 @@ rule figure_dynamics:
         code=code("paper.figures"),
         title=config["note"],
     shell:
-        "tamtrl figure dynamics --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure dynamics --runs {input} --title={params.title:q} --output {output.csv} 2> {log}"
 
 
 # Beyond the paper: what each turn was rewarded, by whether its chunk held relevant text.
@@ -52,7 +52,7 @@ rule figure_turn_rewards:
         code=code("paper.figures"),
         title=config["note"],
     shell:
-        "tamtrl figure turn_rewards --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure turn_rewards --runs {input} --title={params.title:q} --output {output.csv} 2> {log}"
 
 
 rule list_predictions:
@@ -84,7 +84,7 @@ rule figure_memories:
         code=code("paper.memories"),
         title=config["note"],
     shell:
-        "tamtrl figure {wildcards.memories} --runs {input} --title {params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure {wildcards.memories} --runs {input} --title={params.title:q} --output {output.csv} 2> {log}"
 
 
 rule list_sweep:
@@ -145,7 +145,7 @@ rule figure_sweep:
     shell:
         "tamtrl figure-sweep --runs {input} --headings {params.headings:q} --varied {params.varied:q} "
         "--columns {params.benchmark} --means {params.means} --average-over {params.average_over} "
-        "--metric {params.metric} --title {params.title:q} --output {output.csv} 2> {log}"
+        "--metric {params.metric} --title={params.title:q} --output {output.csv} 2> {log}"
 
 
 # How far the process reward model's probabilities are right, on questions it wasn't trained on.
@@ -162,7 +162,7 @@ rule figure_calibration:
         folders=lambda wc, input: list(dict.fromkeys(str(Path(file).parent) for file in input)),
         title=config["note"],
     shell:
-        "tamtrl figure-calibration {params.folders} --title {params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure-calibration {params.folders} --title={params.title:q} --output {output.csv} 2> {log}"
 
 
 def trains_prm():

@@ -35,7 +35,7 @@ rule run_cards:
         code=code("paper.records"),
         note=NOTE,
     shell:
-        "tamtrl run-cards --runs {input} --note {params.note:q} --output {output.csv} 2> {log}"
+        "tamtrl run-cards --runs {input} --note={params.note:q} --output {output.csv} 2> {log}"
 
 
 rule used_configuration:
@@ -71,7 +71,7 @@ rule open_choices:
         code=code("paper.records"),
         note=NOTE,
     shell:
-        "tamtrl open-choices --choices {input.choices} --config {input.config} --note {params.note:q} --output {output.csv} 2> {log}"
+        "tamtrl open-choices --choices {input.choices} --config {input.config} --note={params.note:q} --output {output.csv} 2> {log}"
 
 
 # Theorem 1, checked on policies that can be enumerated: needs no run.

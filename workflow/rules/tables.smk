@@ -55,7 +55,7 @@ rule table:
         note=NOTE,
     shell:
         "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --columns {params.columns} "
-        "--means {params.means} --average-over {params.average_over} --metric {params.metric} --note {params.note:q} "
+        "--means {params.means} --average-over {params.average_over} --metric {params.metric} --note={params.note:q} "
         "--output {output.csv} 2> {log}"
 
 
@@ -115,7 +115,7 @@ rule table_samples:
         code=code("paper.samples"),
         note=NOTE,
     shell:
-        "tamtrl table-samples --paper {input.paper} --sets {input.sets} --note {params.note:q} --output {output.csv} 2> {log}"
+        "tamtrl table-samples --paper {input.paper} --sets {input.sets} --note={params.note:q} --output {output.csv} 2> {log}"
 
 
 def recorded_times(row, seed):
@@ -217,7 +217,7 @@ rule table_hours:
         code=code("paper.hours"),
         note=NOTE,
     shell:
-        "tamtrl table-hours --paper {input.paper} --jobs {input.jobs} --projected {input.projected} --note {params.note:q} "
+        "tamtrl table-hours --paper {input.paper} --jobs {input.jobs} --projected {input.projected} --note={params.note:q} "
         "--output {output.csv} 2> {log}"
 
 
