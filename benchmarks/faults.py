@@ -22,7 +22,7 @@ from common import toy_run
 
 from tamtrl.training.job import TRACKER
 
-ROUNDS = 2
+ROUNDS = 1
 DISK_MIB = 400
 STEP_SECONDS = 4.0  # about a step of this run: faults strike anywhere within one
 TRAINING = ("tamtrl.training", "raylet", "gcs_server", "ray::", "VLLM::")

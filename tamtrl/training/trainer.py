@@ -34,6 +34,7 @@ class TurnCreditTrainer(PPOTrainerSync):
         self.optimizer_steps = settings["optimizer_steps"]
         super().__init__(config)
         self.clock = Clock()
+        self.step_metrics: dict = {}
         # verl polls for finished rollouts every 2 s, which is longer than a toy rollout takes.
         self.replay_buffer.poll_interval = settings["poll_seconds"]
 
@@ -43,7 +44,21 @@ class TurnCreditTrainer(PPOTrainerSync):
             if self.global_steps % self.config.trainer.save_freq:
                 self._save_checkpoint()
             raise OutOfTimeError(f"no other step fits before the time limit; step {self.global_steps} is saved")
+        self.step_begun = time.time()
         super().on_step_begin()
+
+    def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
+        self.step_metrics = metrics
+        return super().step(metrics, timing_raw)
+
+    def _save_checkpoint(self):
+        """verl logs a step after its checkpoint, so a job killed between the two would never tell of it. What is known by now is
+        logged before; the record that follows completes it."""
+        if self.step_metrics:
+            taken = self.timing_raw | {"step": time.time() - self.step_begun}
+            timing = {f"timing_s/{name}": seconds for name, seconds in taken.items()}
+            self.logger.log(data=timing | self.step_metrics, step=self.global_steps)
+        super()._save_checkpoint()
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
