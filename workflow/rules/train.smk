@@ -35,7 +35,7 @@ rule train_rl:
         train=lambda wc: train_set("train", run_row(wc)),
         validation=lambda wc: train_set("validation", run_row(wc)),
         model=lambda wc: sums(model_folder(wc.model)),
-        scorer=lambda wc: [sums(folder) for folder in [scorer_folder(wc)] if folder],
+        scorer=lambda wc: sums(scorer_folder(wc)) if scorer_folder(wc) else [],
     output:
         model=directory(f"{RUN}/model"),
         metrics=f"{RUN}/metrics.csv",
