@@ -73,6 +73,13 @@ def kill_rollout_engine(folder: Path, run: subprocess.Popen) -> None:
     processes("VLLM::EngineCore")[0].kill()
 
 
+def kill_engine_at_handover(folder: Path, run: subprocess.Popen) -> None:
+    """Ray shows in a worker's name what it does."""
+    while run.poll() is None and not processes("ray::WorkerDict.actor_rollout_ref_update_weights"):
+        time.sleep(0.01)
+    kill_rollout_engine(folder, run)
+
+
 def fill_disk(folder: Path, run: subprocess.Popen) -> None:
     used = sum(path.stat().st_size for path in (folder / "scratch").rglob("*") if path.is_file()) / 2**20
     resize(folder, used + 1)  # a checkpoint is several times that
@@ -98,6 +105,7 @@ FAULTS = {
     "trainer killed": kill_trainer,
     "Ray worker killed": kill_ray_worker,
     "rollout engine killed": kill_rollout_engine,
+    "rollout engine killed while weights are handed over": kill_engine_at_handover,
     "disk full": fill_disk,
     "SIGTERM, then SIGKILL, to all processes": end_of_time,
     "all processes killed at once": kill_everything,

@@ -86,11 +86,6 @@ class Job:
             self._progress(attempt_log, say),
             60 * self.stall_minutes,
         )
-        if code == -1:
-            raise UserError(
-                f"Training made no progress for {self.stall_minutes:g} minutes and was stopped "
-                f"(stall_minutes); the last lines of {log} say where it hung."
-            )
         if code:
             cause = processes.cause(log, begin)
             if OutOfTimeError.__name__ in cause:

@@ -15,15 +15,19 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import psutil
 
 from tamtrl import files
+from tamtrl.errors import UserError
 from tamtrl.machine import die_with_parent
 
 MARK = "TAMTRL_PROCESS_GROUP"
 REGISTER_SECONDS = 5
+ENGINE = "VLLM::EngineCore"  # what vLLM calls an engine's process
+ENGINE_SECONDS = 30  # for the death of an engine to be noticed by the server it belongs to, or to be part of an orderly end
 SHARED_MEMORY = Path("/dev/shm")
 _COLOUR = r"(?:\x1b\[[0-9;]*m)?"
 _PROCESS = r"(?:\([^)]*\) ?|\[rank\d+\]: ?)?"  # Ray's prefix or torchrun's
@@ -33,7 +37,7 @@ _CONSEQUENCES = ("ChildFailedError", "EngineDeadError")  # of an error that was 
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Every live process of ours that inherited the mark."""
+    """Every live process that inherited the mark."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -44,6 +48,14 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """Ray's agents hide their environment, and so the mark; but not whose children they are."""
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
 def kill_marked(mark: str) -> int:
     """Kill until none is left (a dying process may have started another); returns how many were killed."""
     killed = 0
@@ -51,6 +63,7 @@ def kill_marked(mark: str) -> int:
         processes = marked(mark)
         if not processes:
             break
+        processes = list({*processes, *chain.from_iterable(map(descendants, processes))})
         for process in processes:
             try:
                 process.kill()
@@ -61,9 +74,31 @@ def kill_marked(mark: str) -> int:
     return killed
 
 
-def segments(mark: str) -> set[str]:
-    """The shared-memory files that the marked processes map: verl's weight buffers, vLLM's queues and semaphores."""
-    inodes = set().union(*(_mapped_inodes(process.pid) for process in marked(mark)))
+class Engines:
+    """Notices that a vLLM engine has died under a server that lives on: verl's trainer, if it is just handing weights over,
+    then waits for ever."""
+
+    def __init__(self) -> None:
+        self.servers: dict[psutil.Process, psutil.Process] = {}
+        self.missed: dict[psutil.Process, float] = {}
+
+    def lost(self, processes: list[psutil.Process], now: float) -> bool:
+        """Whether an engine seen before has been missing for ENGINE_SECONDS; ``processes`` are the live ones at ``now``."""
+        self.missed = {
+            engine: self.missed.get(engine, now)
+            for engine, server in self.servers.items()
+            if engine not in processes and server in processes
+        }
+        for process in processes:
+            with suppress(psutil.Error):
+                if process not in self.servers and "".join(process.cmdline()[:1]).startswith(ENGINE):
+                    self.servers[process] = process.parent()
+        return any(now - since >= ENGINE_SECONDS for since in self.missed.values())
+
+
+def segments(processes: list[psutil.Process]) -> set[str]:
+    """The shared-memory files that the processes map: verl's weight buffers, vLLM's queues and semaphores."""
+    inodes = set().union(*(_mapped_inodes(process.pid) for process in processes))
     with os.scandir(SHARED_MEMORY) as entries:
         return {entry.path for entry in entries if entry.inode() in inodes}
 
@@ -122,7 +157,7 @@ def supervise(
     progress: Callable[[], float],
     stall_seconds: float,
 ) -> int:
-    """Run ``command`` to its end and return its exit code; -1 if it stalled.
+    """Run ``command`` to its end and return its exit code; UserError if it had to be stopped because it hung.
 
     ``progress`` is called every second and returns the time of the last sign of life. Whatever happens, nothing that
     the command started survives this call. If this process itself is killed, ``register`` says what may be left, and
@@ -134,24 +169,34 @@ def supervise(
     temporary = tempfile.mkdtemp(prefix="tamtrl-")
     log.parent.mkdir(parents=True, exist_ok=True)
     full = os.environ | environment | {MARK: mark, "RAY_TMPDIR": temporary}
-    started, ticks, mapped = time.time(), 0, set()
+    started, ticks, mapped, engines = time.time(), 0, set(), Engines()
     try:
         with _terminate_as_interrupt(), log.open("ab") as stream:
             _write(register, mark, temporary, mapped)
             child = subprocess.Popen(command, env=full, stdout=stream, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
             while child.poll() is None:
                 if time.time() - max(started, progress()) > stall_seconds:
-                    return -1
-                if ticks % REGISTER_SECONDS == 0 and (found := segments(mark)) - mapped:
-                    mapped |= found
-                    _write(register, mark, temporary, mapped)
+                    raise UserError(
+                        f"Training made no progress for {stall_seconds / 60:g} minutes and was stopped (stall_minutes); the last "
+                        f"lines of {log} say where it hung."
+                    )
+                if ticks % REGISTER_SECONDS == 0:
+                    processes = marked(mark)
+                    if engines.lost(processes, time.time()):
+                        raise UserError(
+                            "Training was stopped: a vLLM engine died (by hand, or for want of memory) and the trainer went on "
+                            f"waiting for it; the same command continues (full log: {log})."
+                        )
+                    if (found := segments(processes)) - mapped:
+                        mapped |= found
+                        _write(register, mark, temporary, mapped)
                 ticks += 1
                 time.sleep(1)
             progress()
             return child.returncode
     finally:
         with suppress(OSError):  # on a full disk, what was written last has to do
-            _write(register, mark, temporary, mapped | segments(mark))
+            _write(register, mark, temporary, mapped | segments(marked(mark)))
         _clear(register)
 
 

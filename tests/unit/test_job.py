@@ -66,10 +66,42 @@ def test_a_failed_run_leaves_nothing_behind(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("tamtrl-*"))
 
 
+def left_in_memory():
+    return list(Path("/dev/shm").glob(f"tamtrl_test_{os.getpid()}_*"))
+
+
 def test_a_hung_run_is_stopped(tmp_path):
     before = len(sleepers())
-    code, segment = supervised(tmp_path, "time.sleep(300)", stall_seconds=8)
-    assert code == -1 and len(sleepers()) == before and not segment.exists()
+    with pytest.raises(UserError, match=r"no progress for 0.1 minutes and was stopped \(stall_minutes\)"):
+        supervised(tmp_path, "time.sleep(300)", stall_seconds=6)
+    assert len(sleepers()) == before and not left_in_memory()
+
+
+ENGINE = "exec -a VLLM::EngineCore sleep 7"
+
+
+def test_a_run_whose_engine_died_is_stopped(tmp_path, monkeypatch):
+    """A server that lives on without its engine, and a trainer that waits for both."""
+    monkeypatch.setattr(processes, "ENGINE_SECONDS", 4)
+    before = len(sleepers())
+    with pytest.raises(UserError, match=r"a vLLM engine died .* the same command continues"):
+        supervised(tmp_path, f"subprocess.run(['bash', '-c', {ENGINE!r}]); time.sleep(300)")
+    assert len(sleepers()) == before and not left_in_memory()
+
+
+def test_an_engine_that_ends_with_its_server_is_not_missed(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "ENGINE_SECONDS", 4)
+    code, _ = supervised(tmp_path, f"subprocess.run(['bash', '-c', {f'({ENGINE}); true'!r}]); time.sleep(12)")
+    assert code == 0
+
+
+def test_processes_that_hide_the_mark_do_not_stay(tmp_path):
+    """As Ray's agents do; here, by starting without an environment."""
+    before = len(sleepers())
+    hidden = "subprocess.Popen(['sleep', '300'], env={})"
+    code = f"import subprocess, time; {hidden}; time.sleep(300)"
+    supervised(tmp_path, f"subprocess.Popen([sys.executable, '-c', {code!r}], start_new_session=True); time.sleep(3)")
+    assert len(sleepers()) == before
 
 
 def test_a_full_disk_leaves_nothing_running(tmp_path, monkeypatch):
