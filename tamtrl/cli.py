@@ -279,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"tamtrl {args.verb}: {errors[0]}", file=sys.stderr)
         return 2
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         print(f"tamtrl {args.verb}: no space left on the disk; make room, then the same command continues.", file=sys.stderr)
         return 2

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,6 +96,8 @@ class Job:
                 )
             if code < 0:
                 cause = f"its process was ended by {signal.Signals(-code).name} (by hand, or for want of memory)"
+            else:
+                require_room(self.scratch)
             raise UserError(f"Training failed: {cause} (exit code {code}; full log: {log}).")
 
     def _progress(self, attempt_log: Path, say: Callable[[str], None]) -> Callable[[], float]:
@@ -111,6 +114,12 @@ class Job:
             return attempt_log.stat().st_mtime
 
         return look
+
+
+def require_room(folder: Path) -> None:
+    """OSError where not a mebibyte can be written: a log in the same place can't say so, for want of the same room."""
+    with tempfile.TemporaryFile(dir=folder) as stream:
+        stream.write(bytes(2**20))
 
 
 @contextmanager

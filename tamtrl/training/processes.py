@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -36,42 +35,40 @@ _CAUSE = re.compile(rf"^{_COLOUR}{_PROCESS}{_COLOUR}{_LOGGER}\s*([\w.]*(?:Error|
 _CONSEQUENCES = ("ChildFailedError", "EngineDeadError")  # of an error that was logged before
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Every live process that inherited the mark."""
-    found = []
+def family(mark: str) -> set[psutil.Process]:
+    """Every live process that inherited the mark, and its descendants: Ray's agents hide their environment."""
+    parents, found = {}, set()
     for process in psutil.process_iter():
-        try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
-                found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
+        with suppress(psutil.Error), process.oneshot():
+            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            parents[process] = process.ppid()
+            if process.environ().get(MARK) == mark:
+                found.add(process)
+    pids = {process.pid for process in found}
+    while children := {process for process, parent in parents.items() if parent in pids} - found:
+        found |= children
+        pids |= {process.pid for process in children}
     return found
 
 
-def descendants(process: psutil.Process) -> list[psutil.Process]:
-    """Ray's agents hide their environment, and so the mark; but not whose children they are."""
-    try:
-        return process.children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
+def _alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
-def kill_marked(mark: str) -> int:
-    """Kill until none is left (a dying process may have started another); returns how many were killed."""
-    killed = 0
+def kill_family(mark: str, seen: set[psutil.Process] = frozenset()) -> None:
+    """Kill until none is left (a dying process may have started another), nor any of those ``seen`` in the family before, whose
+    parents may be gone."""
     for _ in range(20):
-        processes = marked(mark)
+        processes = family(mark) | {process for process in seen if _alive(process)}
         if not processes:
             break
-        processes = list({*processes, *chain.from_iterable(map(descendants, processes))})
         for process in processes:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-                killed += 1
-            except psutil.NoSuchProcess:
-                pass
         psutil.wait_procs(processes, timeout=3)
-    return killed
 
 
 class Engines:
@@ -82,7 +79,7 @@ class Engines:
         self.servers: dict[psutil.Process, psutil.Process] = {}
         self.missed: dict[psutil.Process, float] = {}
 
-    def lost(self, processes: list[psutil.Process], now: float) -> bool:
+    def lost(self, processes: set[psutil.Process], now: float) -> bool:
         """Whether an engine seen before has been missing for ENGINE_SECONDS; ``processes`` are the live ones at ``now``."""
         self.missed = {
             engine: self.missed.get(engine, now)
@@ -96,7 +93,7 @@ class Engines:
         return any(now - since >= ENGINE_SECONDS for since in self.missed.values())
 
 
-def segments(processes: list[psutil.Process]) -> set[str]:
+def segments(processes: set[psutil.Process]) -> set[str]:
     """The shared-memory files that the processes map: verl's weight buffers, vLLM's queues and semaphores."""
     inodes = set().union(*(_mapped_inodes(process.pid) for process in processes))
     with os.scandir(SHARED_MEMORY) as entries:
@@ -169,7 +166,7 @@ def supervise(
     temporary = tempfile.mkdtemp(prefix="tamtrl-")
     log.parent.mkdir(parents=True, exist_ok=True)
     full = os.environ | environment | {MARK: mark, "RAY_TMPDIR": temporary}
-    started, ticks, mapped, engines = time.time(), 0, set(), Engines()
+    started, ticks, seen, mapped, engines = time.time(), 0, set(), set(), Engines()
     try:
         with _terminate_as_interrupt(), log.open("ab") as stream:
             _write(register, mark, temporary, mapped)
@@ -181,7 +178,8 @@ def supervise(
                         f"lines of {log} say where it hung."
                     )
                 if ticks % REGISTER_SECONDS == 0:
-                    processes = marked(mark)
+                    processes = family(mark)
+                    seen |= processes
                     if engines.lost(processes, time.time()):
                         raise UserError(
                             "Training was stopped: a vLLM engine died (by hand, or for want of memory) and the trainer went on "
@@ -196,7 +194,8 @@ def supervise(
             return child.returncode
     finally:
         with suppress(OSError):  # on a full disk, what was written last has to do
-            _write(register, mark, temporary, mapped | segments(marked(mark)))
+            _write(register, mark, temporary, mapped | segments(family(mark)))
+        kill_family(mark, seen)
         _clear(register)
 
 
@@ -209,7 +208,7 @@ def _clear(register: Path) -> None:
     if not register.exists():
         return
     left = json.loads(register.read_text())
-    kill_marked(left["mark"])
+    kill_family(left["mark"])
     shutil.rmtree(left["temporary"], ignore_errors=True)
     remove_segments(set(left["segments"]))
     register.unlink()

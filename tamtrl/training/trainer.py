@@ -1,6 +1,7 @@
 """verl's synchronous PPO trainer with turn-level credit: the teacher pass, the advantages, and a fixed number of
 optimizer steps a rollout batch."""
 
+import re
 import time
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+from verl.utils.tensordict_utils import assign_non_tensor_stack, list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
 
 from tamtrl import credit
@@ -61,6 +62,17 @@ class TurnCreditTrainer(PPOTrainerSync):
         super()._save_checkpoint()
 
     # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
+        """verl names questions at random. Here by step and place, so that rows can be put in order."""
+        batch = super()._next_train_batch(num_prompts)
+        assign_non_tensor_stack(batch, "uid", [f"{self.global_steps}-{place}" for place in range(len(batch))])
+        return batch
+
+    def _balance_batch(self, batch: KVBatchMeta, metrics: dict, **options) -> KVBatchMeta:
+        """Rows come in the order in which rollouts ended. Which of them make a mini-batch must not depend on that."""
+        batch.reorder(sorted(range(len(batch)), key=lambda row: [int(part) for part in re.split("[-_]", batch.keys[row])]))
+        return super()._balance_batch(batch, metrics, **options)
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         """Rows are padded so that they divide evenly into the optimizer steps. Stock verl pads to its mini-batch size,
@@ -129,7 +141,7 @@ class TurnCreditTrainer(PPOTrainerSync):
         return batch
 
     def _turns(self, batch: KVBatchMeta, real: list[int], extras: list[dict], scores: torch.Tensor) -> Turns:
-        """Keys are ``{question uid}_{rollout}_{turn}``."""
+        """Keys are ``{step}-{question}_{rollout}_{turn}``."""
         parts = [batch.keys[row].rsplit("_", 2) for row in real]
         questions = {uid: number for number, uid in enumerate(dict.fromkeys(uid for uid, _, _ in parts))}
         row_scores = list(scores.unbind())

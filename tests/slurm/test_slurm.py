@@ -93,7 +93,6 @@ def test_the_same_tables_after_three_faults(undisturbed):
     folder, before = undisturbed
     tables = {path.name: path.read_bytes() for path in (folder / "results/small/tables").glob("*.csv")}
     tables = {name: content for name, content in tables.items() if name not in ("tableA2.csv", "cards.csv")}  # hold times
-    trained = {m: pd.read_csv(folder / f"results/small/runs/toy/{m}/main/seed0/metrics.csv") for m in ("memagent", "tamtrl")}
     for name in ("results", "scratch", ".snakemake"):
         (folder / name).rename(folder / f"undisturbed.{name}")
     shutil.copytree(folder / "undisturbed.results" / "paper", folder / "results" / "paper")  # published numbers
@@ -130,10 +129,14 @@ def test_the_same_tables_after_three_faults(undisturbed):
 
     for name, content in tables.items():
         assert (folder / "results/small/tables" / name).read_bytes() == content, name
-    for method, metrics in trained.items():
-        resumed = pd.read_csv(folder / f"results/small/runs/toy/{method}/main/seed0/metrics.csv")
-        assert list(resumed["step"]) == list(metrics["step"])
-        pd.testing.assert_series_equal(resumed["outcome"], metrics["outcome"])
+    for method in methods:
+        run = f"small/runs/toy/{method}/main/seed0"
+        trained, resumed = (pd.read_csv(folder / results / run / "metrics.csv") for results in ("undisturbed.results", "results"))
+        # what vLLM says of its own probabilities depends on which requests it happened to compute together
+        columns = [name for name in trained.columns if not name.startswith(("seconds_", "log_prob_difference"))]
+        pd.testing.assert_frame_equal(resumed[columns], trained[columns], check_exact=True)
+        weights = [(folder / results / run / "model.sha256").read_bytes() for results in ("undisturbed.results", "results")]
+        assert weights[0] == weights[1]
         assert len(list(folder.glob(f"scratch/small/toy/{method}/main/seed0/*/attempts/*"))) > 1
     assert not left_running()
 

@@ -1,6 +1,7 @@
 """Checkpoints, processes and locks of a training job."""
 
 import errno
+import io
 import json
 import os
 import subprocess
@@ -123,6 +124,21 @@ def test_a_full_disk_leaves_nothing_running(tmp_path, monkeypatch):
         segment.unlink()
     assert len(told) == 3 and len(sleepers()) == before  # tried once more at the end
     assert not list(tmp_path.glob("tamtrl-*")) and not (tmp_path / "register").exists()
+
+
+def test_a_log_on_the_same_full_disk_says_nothing(tmp_path, monkeypatch):
+    """What the trainer would have said of it could not be written either."""
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    training = job.Job(tmp_path, 6, ["false"], lambda log: {}, "model", "data.pt", 1, lambda step, values: None)
+    with pytest.raises(UserError, match=r"no exception in the log .exit code 1"):
+        training.run(print)
+    monkeypatch.setattr(job.tempfile, "TemporaryFile", lambda dir: Full())
+    with pytest.raises(OSError, match="No space left"):
+        training.run(print)
 
 
 def test_what_a_killed_supervisor_leaves_is_cleared_by_the_next_start(tmp_path):
