@@ -58,7 +58,7 @@ def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
     with locked(scratch):
         started = time.time()
         publish_model(job.run(say), output)
-        metrics.write_table((scratch / "attempts").glob("*.jsonl"), output / "metrics.csv", COLUMNS, ("timing_s/",))
+        metrics.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv", COLUMNS, ("timing_s/",))
         write_card(output / "card.json", run_file, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
 

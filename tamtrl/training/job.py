@@ -25,7 +25,8 @@ class Job:
     """``scratch`` keeps checkpoints and logs between attempts and is never an output, so that a failed job loses nothing.
 
     verl's trainers differ in where a checkpoint keeps the model (``model``, a Hugging Face folder) and in the file that is
-    written last (``last_file``); ``describe`` makes a line of progress of a step's values, or None.
+    written last (``last_file``); ``describe`` makes a line of progress of a step's values, or None. ``complete`` says whether
+    the last step's values hold all that is logged after its checkpoint.
     """
 
     scratch: Path
@@ -36,6 +37,11 @@ class Job:
     last_file: str
     stall_minutes: float
     describe: Callable[[int, dict], str | None]
+    complete: Callable[[dict], bool] = lambda values: True
+
+    @property
+    def attempts(self) -> Path:
+        return self.scratch / "attempts"
 
     @property
     def checkpoints(self) -> Path:
@@ -48,6 +54,9 @@ class Job:
             say(f"Training {self.steps} steps" + (f", resuming after step {done}." if done else "."))
             self._attempt(say)
             done = self.last_checkpoint()
+        elif not self.complete(metrics.read_steps(self.attempts.glob("*.jsonl")).get(self.steps, {})):
+            say(f"Trained {self.steps} steps; the last validation is missing.")
+            self._attempt(say)
         if done != self.steps:
             raise UserError(f"Training ended after step {done} of {self.steps}; see {self.scratch}/train.log.")
         final = self.checkpoints / f"global_step_{self.steps}" / self.model
@@ -74,9 +83,8 @@ class Job:
         return last
 
     def _attempt(self, say: Callable[[str], None]) -> None:
-        attempts = self.scratch / "attempts"
-        attempts.mkdir(exist_ok=True)
-        attempt_log = attempts / f"{len(list(attempts.iterdir())):04d}.jsonl"
+        self.attempts.mkdir(exist_ok=True)
+        attempt_log = self.attempts / f"{len(list(self.attempts.iterdir())):04d}.jsonl"
         log = self.scratch / "train.log"
         begin = log.stat().st_size if log.exists() else 0
         code = processes.supervise(

@@ -94,17 +94,22 @@ def read_steps(paths: Iterable[Path]) -> dict[int, dict]:
             except json.JSONDecodeError:
                 continue
             attempt.setdefault(record["step"], {}).update(record["data"])
-        # A resumed attempt validates once more at the step it starts from: keep what that step already had.
+        # A resumed attempt may validate at the step it starts from: keep what that step already had.
         for step, values in attempt.items():
             steps[step] = {**(steps.get(step, {}) if "tamtrl/outcome" not in values else {}), **values}
     return steps
 
 
+def validation(values: dict) -> float | None:
+    """The outcome verl logged for a validation, the mean over data sets; None where there was none."""
+    found = [v for k, v in values.items() if k.startswith("val-core/") and "/acc/mean@" in k]
+    return sum(found) / len(found) if found else None
+
+
 def _rename(values: dict, columns: dict[str, str], prefixes: tuple[str, ...]) -> dict:
     row = {ours: values[theirs] for ours, theirs in columns.items() if theirs in values}
-    validation = [v for k, v in values.items() if k.startswith("val-core/") and "/acc/mean@" in k]
-    if validation:
-        row["validation_outcome"] = sum(validation) / len(validation)
+    if (outcome := validation(values)) is not None:
+        row["validation_outcome"] = outcome
     for key, value in values.items():
         if key.startswith(prefixes):
             row[key.replace("timing_s/", "seconds_").removeprefix("tamtrl/")] = value

@@ -49,11 +49,12 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
         last_file="data.pt",
         stall_minutes=run.training.stall_minutes,
         describe=_describe,
+        complete=lambda values: metrics.validation(values) is not None,
     )
     with locked(scratch):
         started = time.time()
         publish_model(job.run(say), output)
-        metrics.write_table((scratch / "attempts").glob("*.jsonl"), output / "metrics.csv")
+        metrics.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv")
         write_card(output / "card.json", run_file, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
 

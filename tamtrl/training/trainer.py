@@ -39,7 +39,15 @@ class TurnCreditTrainer(PPOTrainerSync):
         # verl polls for finished rollouts every 2 s, which is longer than a toy rollout takes.
         self.replay_buffer.poll_interval = settings["poll_seconds"]
 
+    def _load_checkpoint(self):
+        """verl validates whenever it starts. A run that is resumed needs that only where its last attempt may have ended between
+        the checkpoint and the validation of the same step."""
+        super()._load_checkpoint()
+        every, last = self.config.trainer.test_freq, self.total_training_steps
+        self.config.trainer.val_before_train = self.global_steps % every == 0 or self.global_steps == last
+
     def on_step_begin(self):
+        self.step_metrics = {}
         if not self.clock.another_step_fits(time.time()):
             self.global_steps -= 1  # the step that is done
             if self.global_steps % self.config.trainer.save_freq:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -65,6 +66,14 @@ def left_running() -> list[str]:
         if re.search(r"tamtrl\.(cli|training|distillation)|tamtrl train|raylet|gcs_server|VLLM::", text):
             found.append(f"{process.pid} {text[:100]}")
     return found
+
+
+def lose_processes(job: str, node: str) -> None:
+    """What ran of a job on a node that is lost is gone, which SLURM can't see to while the node is one of this machine."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().items() >= {"SLURM_JOB_ID": job, "SLURMD_NODENAME": node}.items():
+                process.kill()
 
 
 def ended(job: str) -> str | None:

@@ -12,7 +12,7 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
-from jobs import checkpoints, ended, environment, left_running, queue, start, stop_started, wait_for
+from jobs import checkpoints, ended, environment, left_running, lose_processes, queue, start, stop_started, wait_for
 
 SCRIPT = Path(__file__).parent / "cluster.sh"
 # Pretend GPUs are handed out like real ones, though nothing computes on them here.
@@ -177,6 +177,7 @@ def test_time_limit_lost_node_drained_node(undisturbed):
     for state in ("DOWN", "DRAIN"):  # lost, and it doesn't come back
         scontrol(f"NodeName={second['node']}", f"State={state}", "Reason=test")
     wait_for(lambda: queue().set_index("job")["state"][second["job"]] == "PENDING", 60, "the requeued job")
+    lose_processes(second["job"], second["node"])
     scontrol(f"JobId={second['job']}", "StartTime=now")  # and not after two minutes
     third = wait_for(training, 120, "the job on another node")
     assert third["job"] == second["job"] and third["node"] != second["node"]

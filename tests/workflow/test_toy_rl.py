@@ -58,6 +58,11 @@ def left_over() -> set[str]:
     return found
 
 
+def train_command(folder: Path) -> list[str]:
+    arguments = ["train", folder / "run.yaml", "--device", "cpu", "--output", folder / "out", "--scratch", folder / "scratch"]
+    return [sys.executable, "-m", "tamtrl.cli", *map(str, arguments)]
+
+
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory) -> Path:
     """A run killed with SIGKILL after its first checkpoint and then started again."""
@@ -75,22 +80,20 @@ def run_folder(tmp_path_factory) -> Path:
     }  # fmt: skip
     build(Run, run, "run").save(folder / "run.yaml")
     before = left_over()
-    command = [sys.executable, "-m", "tamtrl.cli", "train", str(folder / "run.yaml"), "--device", "cpu"]
-    command += ["--output", str(folder / "out"), "--scratch", str(folder / "scratch")]
     tracker = folder / "scratch" / identity(Run.load(folder / "run.yaml")) / "checkpoints" / TRACKER
 
-    first = subprocess.Popen(command)
+    first = subprocess.Popen(train_command(folder))
     deadline = time.time() + 600
     while not tracker.exists() and first.poll() is None and time.time() < deadline:
         time.sleep(0.2)
     assert tracker.exists(), "no checkpoint before the first attempt ended"
-    meanwhile = subprocess.run(command, capture_output=True, text=True)
+    meanwhile = subprocess.run(train_command(folder), capture_output=True, text=True)
     assert meanwhile.returncode == 2 and "Another process is training this run" in meanwhile.stderr
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert not (folder / "out").exists()
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(train_command(folder), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     (folder / "second.log").write_text(done.stderr)
     assert left_over() <= before
@@ -107,7 +110,7 @@ def test_resumed_and_ended_with_the_same_number_of_steps(run_folder, metrics):
     assert list(metrics.index) == list(range(STEPS + 1))
     assert len(list((run_folder / "scratch").glob("*/attempts/*"))) == 2
     assert optimizer_steps(run_folder / "scratch", STEPS) == STEPS
-    assert metrics["validation_outcome"].notna()[[0, STEPS]].all()
+    assert set(metrics.index[metrics["validation_outcome"].notna()]) == {0, STEPS}
 
 
 def test_rollout_and_actor_agree(metrics):
@@ -159,12 +162,22 @@ def test_card(run_folder):
 def test_a_finished_run_is_not_trained_again(run_folder):
     """Its outputs lost, they are published once more from the last checkpoint, in seconds."""
     (run_folder / "out" / "metrics.csv").unlink()
-    command = [sys.executable, "-m", "tamtrl.cli", "train", str(run_folder / "run.yaml"), "--device", "cpu"]
-    command += ["--output", str(run_folder / "out"), "--scratch", str(run_folder / "scratch")]
     started = time.time()
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(train_command(run_folder), capture_output=True, text=True)
     assert done.returncode == 0 and (run_folder / "out" / "metrics.csv").exists() and time.time() - started < 60
     assert len(list((run_folder / "scratch").glob("*/attempts/*"))) == 2
+
+
+def test_a_job_that_ends_before_the_last_validation_makes_up_for_it(run_folder, metrics):
+    """The checkpoint is complete by then, and nothing is left to train."""
+    (last,) = (run_folder / "scratch").glob("*/attempts/0001.jsonl")
+    lines = [line for line in last.read_text().splitlines() if "val-core" not in line]
+    last.write_text("\n".join(lines) + "\n")
+    done = subprocess.run(train_command(run_folder), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "the last validation is missing" in done.stderr, done.stderr
+    again = pd.read_csv(run_folder / "out" / "metrics.csv").set_index("step")
+    pd.testing.assert_series_equal(again["validation_outcome"], metrics["validation_outcome"], check_exact=True)
+    assert list(again["outcome"].dropna()) == list(metrics["outcome"].dropna())
 
 
 def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
