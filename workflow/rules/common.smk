@@ -184,11 +184,10 @@ onstart:
 
 
 onsuccess:
-    print(
-        f"Done. Tables in {config['pathvars']['results']}/tables, figures in {config['pathvars']['results']}/figures. "
-        f"{config['note']}\nNext: open {config['pathvars']['results']}/tables/table1.md; README.md says how to add a method.",
-        file=sys.stderr,
-    )
+    done = f"Done. Results are in {config['pathvars']['results']}. {config['note']}".rstrip()
+    if os.path.exists(first := f"{config['pathvars']['results']}/tables/table1.md"):
+        done += f"\nNext: open {first}; README.md says how to add a method."
+    print(done, file=sys.stderr)
 
 
 onerror:
