@@ -69,7 +69,8 @@ def left_running() -> list[str]:
 
 
 def lose_processes(job: str, node: str) -> None:
-    """What ran of a job on a node that is lost is gone, which SLURM can't see to while the node is one of this machine."""
+    """SLURM asks the processes of a lost node to end and no more, and Snakemake's own may hang there. A node that is really lost
+    takes them with it."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.environ().items() >= {"SLURM_JOB_ID": job, "SLURMD_NODENAME": node}.items():

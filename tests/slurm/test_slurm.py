@@ -177,7 +177,6 @@ def test_time_limit_lost_node_drained_node(undisturbed):
     for state in ("DOWN", "DRAIN"):  # lost, and it doesn't come back
         scontrol(f"NodeName={second['node']}", f"State={state}", "Reason=test")
     wait_for(lambda: queue().set_index("job")["state"][second["job"]] == "PENDING", 60, "the requeued job")
-    lose_processes(second["job"], second["node"])
     scontrol(f"JobId={second['job']}", "StartTime=now")  # and not after two minutes
     third = wait_for(training, 120, "the job on another node")
     assert third["job"] == second["job"] and third["node"] != second["node"]
@@ -192,6 +191,7 @@ def test_time_limit_lost_node_drained_node(undisturbed):
     assert set(predicted["node"]) == {second["node"]}
     pd.testing.assert_series_equal(pd.read_csv(runs / "metrics.csv")["outcome"], metrics["outcome"])
     assert (folder / "results/small/tables/table1.csv").read_bytes() == table and not left_running()
+    lose_processes(second["job"], second["node"])
 
 
 # -- single jobs -------------------------------------------------------------------------------------------------------
