@@ -1,16 +1,18 @@
 # TAMTRL, the paper, as a workflow: data -> models -> training -> evaluation -> tables and figures.
+import os
+
 from snakemake.utils import min_version
 
 min_version("9.27")
 
 
-configfile: "config/config.yaml"
+configfile: workflow.source_path("config/config.yaml")
 
 
-# A configuration may extend another one; its own values are laid over it again by Snakemake.
+# A configuration may extend another one, of this checkout or the user's; its own values are laid over it again by Snakemake.
 if "extends" in config:
 
-    configfile: config["extends"]
+    configfile: next(filter(os.path.exists, [workflow.source_path(config["extends"]), config["extends"]]), config["extends"])
 
 
 include: "workflow/rules/common.smk"

@@ -110,6 +110,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--revision", required=True)
     sub.add_argument("--files", nargs="+", required=True, help="names or patterns, e.g. '*.json'")
 
+    sub = verb("checksums", verbs.checksums, "List the sha256 of every file in a folder.")
+    sub.add_argument("folder", type=Path)
+
     sub = verb("backbone", verbs.backbone, "Make a small Qwen3 and its tokenizer from nothing.")
     sub.add_argument("--recipe", type=Path, required=True)
     sub.add_argument("--texts", type=Path, help="examples whose text the tokenizer is trained on (recipe: tokenizer bpe)")

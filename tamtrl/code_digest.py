@@ -68,7 +68,7 @@ def _tree(module: str) -> ast.Module:
     path = _path(module)
     if path is None:
         raise ValueError(f"there is no module {module}")
-    return ast.parse(path.read_text())
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @cache
@@ -90,5 +90,30 @@ def _code(module: str) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
             node.body[0].value.value = ""
     folder = _path(module).parent / "config"
-    settings = [json.dumps(yaml.safe_load(path.read_text()), sort_keys=True) for path in sorted(folder.glob("*.yaml"))]
-    return "\n".join([ast.dump(tree), *settings])
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))]
+    return "\n".join([canonical(tree), *(json.dumps(yaml.safe_load(text), sort_keys=True) for text in texts)])
+
+
+def canonical(node: object) -> str:
+    """A syntax tree as text that every version of Python writes alike: ``ast.dump`` gains and drops empty fields from one to the
+    next, may cut the text of an f-string elsewhere, and ``repr`` of a string follows the version's Unicode tables."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(canonical, node))}]"
+    if not isinstance(node, ast.AST):
+        return ascii(node)
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, ast.JoinedStr):
+        fields["values"] = _joined(node.values)
+    told = [f"{name}={canonical(value)}" for name, value in sorted(fields.items()) if value not in (None, []) and name != "ctx"]
+    return f"{type(node).__name__}({', '.join(told)})"
+
+
+def _joined(values: list[ast.expr]) -> list[ast.expr]:
+    """Neighbouring pieces of text as one."""
+    joined: list[ast.expr] = []
+    for value in values:
+        if isinstance(value, ast.Constant) and joined and isinstance(joined[-1], ast.Constant):
+            joined[-1] = ast.Constant(joined[-1].value + value.value)
+        else:
+            joined.append(value)
+    return joined

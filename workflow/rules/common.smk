@@ -1,6 +1,8 @@
 # Configuration checked, run table read, what jobs ask for. Kept cheap: it is parsed again in every job.
 import json
 import os
+import re
+import shlex
 import sys
 from copy import deepcopy
 from pathlib import Path
@@ -11,16 +13,46 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
 
-sys.path.insert(0, str(Path(workflow.basedir)))
+# Everything of ours is found from here, wherever Snakemake was started, and also when this workflow is a module of another.
+ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
+sys.path.insert(0, str(ROOT))
+import tamtrl
 from tamtrl import code_digest, costs, credit
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 
+if Path(tamtrl.__file__).parents[1].resolve() != ROOT:
+    raise WorkflowError(
+        f"{ROOT} would run the code of {Path(tamtrl.__file__).parents[1]}: one workflow can use one checkout only."
+    )
+# Rules say `tamtrl`: this checkout's, by the Python that runs Snakemake, and not what the environment has under that name.
+os.environ["PATH"] = f"{ROOT / 'workflow' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+os.environ["TAMTRL_PYTHON"] = sys.executable
+
+
+def ours(path):
+    """A file of this checkout. By its short name from the checkout itself: that is what its results were made from."""
+    return path if Path.cwd() == ROOT else str(ROOT / path)
+
+
+def located(path, of_ours):
+    """A path in a configuration: one of ours is in this checkout; one of the user's where Snakemake works, or else in this
+    checkout."""
+    return ours(path) if of_ours or not Path(path).exists() and (ROOT / path).exists() else path
+
+
+def read(path):
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise WorkflowError(f"{path} can't be read: {' '.join(str(error).split())}") from None
+
 
 def check(document, schema, where):
     """One sentence for the first thing that does not fit the schema."""
-    schema = yaml.safe_load((Path(workflow.basedir) / "workflow" / "schemas" / schema).read_text())
+    schema = read(ROOT / "workflow" / "schemas" / schema)
     error = best_match(Draft202012Validator(schema).iter_errors(document))
     if error:
         place = ".".join(map(str, error.absolute_path))
@@ -47,6 +79,16 @@ def typed(node):
         return node
 
 
+# A module of another workflow is given a configuration in place of ours, which may say only what differs.
+DEFAULTS = read(ROOT / "config" / "config.yaml")
+complete = deepcopy(DEFAULTS)
+if "extends" in config:
+    update_config(complete, read(ours(config["extends"]) if (ROOT / config["extends"]).exists() else config["extends"]))
+update_config(complete, config)
+config.update(complete)
+workflow.register_pathvars(**config["pathvars"])
+PATHVARS = workflow.pathvars
+
 SECTIONS = (
     "seeds",
     "tests",
@@ -65,15 +107,18 @@ for section in SECTIONS:
     config[section] = typed(config.get(section))
 if config["credit"] and config["credit"].get("minmax") is False:
     config["credit"]["minmax"] = "off"  # YAML reads a bare off as false
-SOURCES = yaml.safe_load(Path(config["sources"]).read_text())
-check(SOURCES, "sources.yaml", config["sources"])
+RUNS_FILE, MODELS_FILE, DATASETS_FILE, SOURCES_FILE = (
+    located(config[name], config[name] == DEFAULTS[name]) for name in ("runs", "models", "datasets", "sources")
+)
+SOURCES = read(SOURCES_FILE)
+check(SOURCES, "sources.yaml", SOURCES_FILE)
 # `--config NAME=FILE` replaces a source by a file of the user's own.
 OWN_FILES = {name: config[name] for name in SOURCES if name in config}
 check({key: value for key, value in config.items() if key not in OWN_FILES}, "config.yaml", "configuration")
-MODELS = yaml.safe_load(Path(config["models"]).read_text())
-check(MODELS, "models.yaml", config["models"])
-DATASETS = yaml.safe_load(Path(config["datasets"]).read_text())
-check(DATASETS, "datasets.yaml", config["datasets"])
+MODELS = read(MODELS_FILE)
+check(MODELS, "models.yaml", MODELS_FILE)
+DATASETS = read(DATASETS_FILE)
+check(DATASETS, "datasets.yaml", DATASETS_FILE)
 
 
 def read_runs(path):
@@ -105,11 +150,11 @@ def select(table):
     known(config["leave_out"], sorted(set(table["method"])), "method in leave_out:")
     table = table[keep & ~table["method"].isin(config["leave_out"])]
     if table.empty:
-        raise WorkflowError(f"`select` ({config['select']}) matches no row of {config['runs']}.")
+        raise WorkflowError(f"`select` ({config['select']}) matches no row of {RUNS_FILE}.")
     return table.reset_index(drop=True)
 
 
-ALL_RUNS = read_runs(config["runs"])
+ALL_RUNS = read_runs(RUNS_FILE)
 RUNS = select(ALL_RUNS)
 MEANS = config["means"]
 known([part for parts in MEANS.values() for part in parts], list(DATASETS), "benchmark in means:")
@@ -128,7 +173,7 @@ NOTE = config["note"] + (
 
 def alternatives(names):
     """A wildcard constraint: one of the names, or nothing at all."""
-    return "|".join(sorted({name.replace(".", r"\.") for name in names})) or "(?!)"
+    return "|".join(sorted(map(re.escape, set(names)))) or "(?!)"
 
 
 wildcard_constraints:
@@ -142,15 +187,18 @@ wildcard_constraints:
 
 def concrete(path):
     """Snakemake puts pathvars into inputs, outputs and logs, but not into params."""
-    for name, folder in config["pathvars"].items():
-        path = path.replace(f"<{name}>", folder)
-    return path
+    return PATHVARS.apply(path)
 
 
 def code(*modules, without=()):
     """A parameter of every rule: the digest of the code behind its command. Snakemake sees only the command, and would keep, or take from
     its cache, what other code made."""
     return code_digest.digest(*(f"tamtrl.{module}" for module in modules), without=without)
+
+
+def option(name, value):
+    """An option and its value as one word each of a shell command; nothing where there is no value."""
+    return f"--{name} {shlex.quote(str(value))}" if value else ""
 
 
 def resource(stage, key):
@@ -164,12 +212,15 @@ def stage(name):
     """
     where, device = config["resources"][name], config["resources"]["device"]
     asked = {"mem_mb": int(1024 * where["memory_gib"]), "runtime": where["minutes"], "nodes": where["nodes"]}
-    if device == "gpu" and config["resources"]["gres"]:
-        asked["gres"] = f"{config['resources']['gres']}:{where['devices']}"  # of each node
+    model = config["resources"]["gpu_model"]
+    if device == "gpu" and (config["resources"]["gres"] or where["nodes"] > 1):
+        # Of each node. A total over nodes says nothing about one, neither to a partition file nor to a job step.
+        named = config["resources"]["gres"] or (f"gpu:{model}" if model else "gpu")
+        asked |= {"gres": f"{named}:{where['devices']}", "slurm_extra": "--ntasks-per-node=1"}
     elif device == "gpu":
-        asked["gpu"] = where["devices"] * where["nodes"]
-        if config["resources"]["gpu_model"]:
-            asked["gpu_model"] = config["resources"]["gpu_model"]
+        asked |= {"gpu": where["devices"]} | ({"gpu_model": model} if model else {})
+    if device == "gpu" and (constraint := os.environ.get("TAMTRL_SLURM_GPU_CONSTRAINT")):
+        asked["constraint"] = constraint
     options = f"--device {device} --devices {where['devices']} --nodes {where['nodes']}"
     return asked | {"place": f"{options} --cores {where['cores']} --memory-gib {where['memory_gib']}"}
 

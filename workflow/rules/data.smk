@@ -7,7 +7,7 @@ def by_task(*tasks):
 
 def source_path(name):
     """A file the user gave (`--config hotpotqa_train=FILE`), else the fetched one."""
-    known([name], list(SOURCES), f"source in {config['sources']}:")
+    known([name], list(SOURCES), f"source in {SOURCES_FILE}:")
     return OWN_FILES.get(name) or f"<results>/data/raw/{SOURCES[name]['file']}"
 
 
@@ -22,7 +22,7 @@ def tokenizer_of(wildcards):
 def options(*names):
     """A data set's own arguments as options of its command."""
     return lambda wc: " ".join(
-        f"--{name.replace('_', '-')} {DATASETS[wc.dataset][name]}" for name in names if name in DATASETS[wc.dataset]
+        option(name.replace("_", "-"), str(DATASETS[wc.dataset][name])) for name in names if name in DATASETS[wc.dataset]
     )
 
 
@@ -39,7 +39,7 @@ rule fetch_file:
     params:
         spec=lambda wc: next(spec for spec in SOURCES.values() if spec["file"] == wc.file),
     shell:
-        "tamtrl fetch-file --sha256 {params.spec[sha256]} --urls {params.spec[urls]:q} --output {output} 2> {log}"
+        "tamtrl fetch-file --sha256 {params.spec[sha256]} --urls {params.spec[urls]:q} --output {output:q} 2> {log:q}"
 
 
 # Questions over paragraphs, some of them supporting: long documents with distractors of the whole split.
@@ -59,11 +59,11 @@ rule prepare_multihop:
         code=code("tasks.multihop", "tasks.synthesis"),
         form=lambda wc: DATASETS[wc.dataset]["task"],
         options=options("member", "documents", "count", "skip"),
-        closed_book=lambda wc, input: f"--closed-book {input.closed_book}" if input.get("closed_book") else "",
+        closed_book=lambda wc, input: option("closed-book", input.get("closed_book")),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-multihop --benchmark {params.name} --format {params.form} --source {input.source:q} "
-        "{params.options} {params.closed_book} --seed {params.seed} --output {output} 2> {log}"
+        "tamtrl prepare-multihop --benchmark {params.name:q} --format {params.form:q} --source {input.source:q} "
+        "{params.options} {params.closed_book} --seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
 # Questions over whole papers.
@@ -82,7 +82,7 @@ rule prepare_qasper:
         code=code("tasks.qasper"),
         options=options("member"),
     shell:
-        "tamtrl prepare-qasper --benchmark {params.name} --source {input:q} {params.options} --output {output} 2> {log}"
+        "tamtrl prepare-qasper --benchmark {params.name:q} --source {input:q} {params.options} --output {output:q} 2> {log:q}"
 
 
 # One question-answering set of LongBench, as it is.
@@ -101,8 +101,8 @@ rule prepare_longbench:
         code=code("tasks.longbench"),
         options=options("config"),
     shell:
-        "tamtrl prepare-longbench --benchmark {params.name} --source {input:q} {params.options} --output {output} "
-        "2> {log}"
+        "tamtrl prepare-longbench --benchmark {params.name:q} --source {input:q} {params.options} --output {output:q} "
+        "2> {log:q}"
 
 
 # RULER's needles, in running text or among needles, fitted to the model's own tokens.
@@ -122,11 +122,11 @@ rule prepare_niah:
         code=code("tasks.ruler"),
         tokenizer=folder_of("tokenizer"),
         options=options("multikey", "tokens", "count"),
-        essay=lambda wc, input: f"--essay '{input.essay}'" if input.get("essay") else "",
+        essay=lambda wc, input: option("essay", input.get("essay")),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-niah --benchmark {params.name} --tokenizer {params.tokenizer} {params.essay} {params.options} "
-        "--seed {params.seed} --output {output} 2> {log}"
+        "tamtrl prepare-niah --benchmark {params.name:q} --tokenizer {params.tokenizer:q} {params.essay} {params.options} "
+        "--seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
 # RULER's multi-hop QA, fitted to the model's own tokens.
@@ -148,8 +148,8 @@ rule prepare_ruler_qa:
         options=options("tokens", "count"),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-ruler-qa --benchmark {params.name} --source {input.source:q} --tokenizer {params.tokenizer} "
-        "{params.options} --seed {params.seed} --output {output} 2> {log}"
+        "tamtrl prepare-ruler-qa --benchmark {params.name:q} --source {input.source:q} --tokenizer {params.tokenizer:q} "
+        "{params.options} --seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
 # Generated one-fact paragraphs; train and heldout share no question.
@@ -167,7 +167,7 @@ rule prepare_toy:
         options=options("split", "documents", "count", "hops", "about", "share", "sharing"),
         seed=config["data_seed"],
     shell:
-        "tamtrl prepare-toy --benchmark {params.name} {params.options} --seed {params.seed} --output {output} 2> {log}"
+        "tamtrl prepare-toy --benchmark {params.name:q} {params.options} --seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
 # All prepared data of the configuration.

@@ -88,8 +88,8 @@ rule generate:
         model=folder_of("model"),
         shards=lambda wc: GENERATIONS[wc.generation]["shards"],
     shell:
-        "tamtrl generate {input.run} --model {params.model} --data {input.data} --shard {params.shard} "
-        "--shards {params.shards} --output {output.trajectories} --time {output.time} {resources.place} 2> {log}"
+        "tamtrl generate {input.run:q} --model {params.model:q} --data {input.data:q} --shard {params.shard:q} "
+        "--shards {params.shards:q} --output {output.trajectories:q} --time {output.time:q} {resources.place} 2> {log:q}"
 
 
 # The trajectories that the verifier accepts, and what became of the others.
@@ -113,8 +113,8 @@ rule keep_correct:
         model=folder_of("model"),
         name=lambda wc: wc.teacher,
     shell:
-        "tamtrl keep-correct {input.shards} --name {params.name} --model {params.model} --data {input.data} "
-        "--output {output.trajectories} --report {output.report} 2> {log}"
+        "tamtrl keep-correct {input.shards:q} --name {params.name:q} --model {params.model:q} --data {input.data:q} "
+        "--output {output.trajectories:q} --report {output.report:q} 2> {log:q}"
 
 
 # Further rounds: the same two steps with the model of the round before.
@@ -222,7 +222,7 @@ rule teacher_probabilities:
     params:
         code=code("distillation.teacher"),
     shell:
-        "tamtrl teacher-probabilities {input.run} --output {output} {resources.place} 2> {log}"
+        "tamtrl teacher-probabilities {input.run:q} --output {output:q} {resources.place} 2> {log:q}"
 
 
 # verl's SFT trainer; the run folder looks as after reinforcement learning.
@@ -247,7 +247,7 @@ rule distil:
         output=lambda wc, output: os.path.dirname(output.metrics),
         scratch=scratch,
     shell:
-        "tamtrl distil {input.run} --output {params.output} --scratch {params.scratch} {resources.place} 2>&1 | tee {log}"
+        "tamtrl distil {input.run:q} --output {params.output:q} --scratch {params.scratch:q} {resources.place} 2>&1 | tee {log:q}"
 
 
 use rule distil as distil_round with:

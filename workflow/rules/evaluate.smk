@@ -40,8 +40,8 @@ rule predict:
         output=lambda wc, output: os.path.dirname(output[0]),
         scratch=lambda wc: f"{scratch(wc)}/predictions",
     shell:
-        "tamtrl predict {input.run} --model {params.model} --data {input.data} --output {params.output} "
-        "--scratch {params.scratch} {resources.place} 2> {log}"
+        "tamtrl predict {input.run:q} --model {params.model:q} --data {input.data:q} --output {params.output:q} "
+        "--scratch {params.scratch:q} {resources.place} 2> {log:q}"
 
 
 rule score:
@@ -58,8 +58,8 @@ rule score:
         code=code("evaluation.score"),
         f1_rule=lambda wc: DATASETS[wc.benchmark].get("f1_rule", "hotpotqa"),
     shell:
-        "tamtrl score {input} --benchmark {params.benchmark} --f1-rule {params.f1_rule} --output {output.scores} "
-        "--documents {output.documents} 2> {log}"
+        "tamtrl score {input:q} --benchmark {params.benchmark:q} --f1-rule {params.f1_rule:q} --output {output.scores:q} "
+        "--documents {output.documents:q} 2> {log:q}"
 
 
 # Scores of all selected runs on all selected benchmarks.

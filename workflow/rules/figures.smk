@@ -36,7 +36,7 @@ rule figure_dynamics:
         code=code("paper.figures"),
         title=config["note"],
     shell:
-        "tamtrl figure dynamics --runs {input} --title={params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure dynamics --runs {input:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
 
 # Beyond the paper: what each turn was rewarded, by whether its chunk held relevant text.
@@ -52,7 +52,7 @@ rule figure_turn_rewards:
         code=code("paper.figures"),
         title=config["note"],
     shell:
-        "tamtrl figure turn_rewards --runs {input} --title={params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure turn_rewards --runs {input:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
 
 rule list_predictions:
@@ -84,7 +84,7 @@ rule figure_memories:
         code=code("paper.memories"),
         title=config["note"],
     shell:
-        "tamtrl figure {wildcards.memories} --runs {input} --title={params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure {wildcards.memories:q} --runs {input:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
 
 rule list_sweep:
@@ -143,9 +143,9 @@ rule figure_sweep:
         metric=config["metric"],
         title=config["note"],
     shell:
-        "tamtrl figure-sweep --runs {input} --headings {params.headings:q} --varied {params.varied:q} "
-        "--columns {params.benchmark} --means {params.means} --average-over {params.average_over} "
-        "--metric {params.metric} --title={params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure-sweep --runs {input:q} --headings {params.headings:q} --varied {params.varied:q} "
+        "--columns {params.benchmark:q} --means {params.means:q} --average-over {params.average_over:q} "
+        "--metric {params.metric:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
 
 # How far the process reward model's probabilities are right, on questions it wasn't trained on.
@@ -162,7 +162,7 @@ rule figure_calibration:
         folders=lambda wc, input: list(dict.fromkeys(str(Path(file).parent) for file in input)),
         title=config["note"],
     shell:
-        "tamtrl figure-calibration {params.folders} --title={params.title:q} --output {output.csv} 2> {log}"
+        "tamtrl figure-calibration {params.folders:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
 
 def trains_prm():

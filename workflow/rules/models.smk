@@ -3,7 +3,8 @@
 
 def given_folder(name):
     """A folder of the user's, or a copy kept in this repository; None for a model that a rule fetches or makes."""
-    return MODELS[name].get("path") or MODELS[name].get("kept")
+    folder = MODELS[name].get("path") or MODELS[name].get("kept")
+    return folder and located(folder, config["models"] == DEFAULTS["models"])
 
 
 def model_folder(name):
@@ -35,7 +36,8 @@ rule link_model:
         folder = Path(output[0])
         folder.mkdir()
         for file in map(Path, input):
-            (folder / file.name).symlink_to(os.path.relpath(file, folder))
+            # From where the folder really is: results may be a link to another disk.
+            (folder / file.name).symlink_to(os.path.relpath(file.parent.resolve() / file.name, folder.resolve()))
 
 
 def sums(folder):
@@ -59,7 +61,7 @@ rule checksums:
         folder=r"models/.+|(runs|prm)/.+/model",
     localrule: True
     shell:
-        "(cd {input} && find -L . -type f -not -path '*/.*' -print0 | sort -z | xargs -0 sha256sum) > {output} 2> {log}"
+        "tamtrl checksums {input:q} --output {output:q} 2> {log:q}"
 
 
 rule fetch_model:
@@ -75,7 +77,7 @@ rule fetch_model:
         spec=lambda wc: MODELS[wc.model],
     shell:
         "tamtrl fetch-model --repository {params.spec[repository]} --revision {params.spec[revision]} "
-        "--files {params.spec[files]:q} --output {output} 2> {log}"
+        "--files {params.spec[files]:q} --output {output:q} 2> {log:q}"
 
 
 rule backbone_recipe:
@@ -111,6 +113,6 @@ rule make_backbone:
     threads: 2
     params:
         code=code("training.backbone"),
-        texts=lambda wc, input: f"--texts {input.texts}" if input.get("texts") else "",
+        texts=lambda wc, input: option("texts", input.get("texts")),
     shell:
-        "tamtrl backbone --recipe {input.recipe} {params.texts} --output {output} 2> {log}"
+        "tamtrl backbone --recipe {input.recipe:q} {params.texts} --output {output:q} 2> {log:q}"

@@ -35,7 +35,7 @@ rule run_cards:
         code=code("paper.records"),
         note=NOTE,
     shell:
-        "tamtrl run-cards --runs {input} --note={params.note:q} --output {output.csv} 2> {log}"
+        "tamtrl run-cards --runs {input:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
 
 rule used_configuration:
@@ -54,7 +54,7 @@ rule used_configuration:
 rule open_choices:
     input:
         config=rules.used_configuration.output,
-        choices="docs/choices.md",
+        choices=ours("docs/choices.md"),
     output:
         csv="<results>/tables/choices.csv",
         md="<results>/tables/choices.md",
@@ -71,7 +71,7 @@ rule open_choices:
         code=code("paper.records"),
         note=NOTE,
     shell:
-        "tamtrl open-choices --choices {input.choices} --config {input.config} --note={params.note:q} --output {output.csv} 2> {log}"
+        "tamtrl open-choices --choices {input.choices:q} --config {input.config:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
 
 # Theorem 1, checked on policies that can be enumerated: needs no run.
@@ -92,7 +92,7 @@ rule theorem:
     params:
         code=code("paper.theorem"),
     shell:
-        "tamtrl theorem --output {output.csv} 2> {log}"
+        "tamtrl theorem --output {output.csv:q} 2> {log:q}"
 
 
 rule records:

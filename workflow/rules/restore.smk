@@ -89,8 +89,8 @@ rule restore_record:
         index=archive_index(),
         output=lambda wc, output: os.path.dirname(output.metrics),
     shell:
-        "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files metrics.csv card.json "
-        "--output {params.output} 2> {log}"
+        "tamtrl restore {wildcards.run:q} --archive {params.archive:q} --index {params.index:q} --files metrics.csv card.json "
+        "--output {params.output:q} 2> {log:q}"
 
 
 rule restore_predictions:
@@ -107,8 +107,8 @@ rule restore_predictions:
         files=[f"predictions/{name}.jsonl.gz" for name in EVALUATED],
         output=lambda wc, output: os.path.dirname(os.path.dirname(output[0])),
     shell:
-        "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files {params.files} "
-        "--output {params.output} 2> {log}"
+        "tamtrl restore {wildcards.run:q} --archive {params.archive:q} --index {params.index:q} --files {params.files:q} "
+        "--output {params.output:q} 2> {log:q}"
 
 
 rule restore_test:
@@ -125,8 +125,8 @@ rule restore_test:
         index=archive_index(),
         output=lambda wc: concrete(f"<results>/runs/{wc.run}"),
     shell:
-        "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files {wildcards.inside}.jsonl.gz "
-        "--output {params.output} 2> {log}"
+        "tamtrl restore {wildcards.run:q} --archive {params.archive:q} --index {params.index:q} --files {wildcards.inside:q}.jsonl.gz "
+        "--output {params.output:q} 2> {log:q}"
 
 
 rule restore_run:
@@ -144,5 +144,5 @@ rule restore_run:
         index=archive_index(),
         output=lambda wc, output: os.path.dirname(output.metrics),
     shell:
-        "tamtrl restore {wildcards.run} --archive {params.archive} --index {params.index} --files model metrics.csv card.json "
-        "--output {params.output} 2> {log}"
+        "tamtrl restore {wildcards.run:q} --archive {params.archive:q} --index {params.index:q} --files model metrics.csv card.json "
+        "--output {params.output:q} 2> {log:q}"

@@ -17,7 +17,7 @@ def run_row(wildcards):
     keys = ["model", "method", "variant"]
     row = ALL_RUNS[(ALL_RUNS[keys] == [getattr(wildcards, key) for key in keys]).all(axis=1)]
     if row.empty:
-        raise WorkflowError(f"{config['runs']} has no run {wildcards.model} {wildcards.method} {wildcards.variant}.")
+        raise WorkflowError(f"{RUNS_FILE} has no run {wildcards.model} {wildcards.method} {wildcards.variant}.")
     return row.iloc[0]
 
 
@@ -32,7 +32,7 @@ def resolved(row):
         section, _, name = key.partition(".")
         if name not in sections.get("reading" if section == "train_reading" else section, {}):
             raise WorkflowError(
-                f"{config['runs']}: {row['method']} {row['variant']} overrides {key!r}, which does not exist."
+                f"{RUNS_FILE}: {row['method']} {row['variant']} overrides {key!r}, which does not exist."
             )
         sections[section][name] = typed(value)
     sections["train_reading"] = sections["reading"] | sections["train_reading"]  # tested as the others are
@@ -118,10 +118,10 @@ def distillation_run(row, seed, **files):
 
 for _, row in RUNS.iterrows():
     evaluation_run(row, 0)
-    known(resolved(row)["train_sets"].values(), list(DATASETS), f"data set in {config['runs']}:")
+    known(resolved(row)["train_sets"].values(), list(DATASETS), f"data set in {RUNS_FILE}:")
     if row["training"] != "rl" and any(word in row["overrides"] for word in ("train_sets.", "train_reading.")):
         raise WorkflowError(
-            f"{config['runs']}: {row['method']} {row['variant']} overrides train_sets or train_reading, which only "
+            f"{RUNS_FILE}: {row['method']} {row['variant']} overrides train_sets or train_reading, which only "
             "training rl can: trajectories are sampled over the configured training set."
         )
     if row["training"] == "rl":
@@ -129,10 +129,10 @@ for _, row in RUNS.iterrows():
     elif row["training"] in ("sft", "kd"):
         names = ("model_path", "train_data", "trajectories", "teacher_path", "teacher_probabilities")
         settings = distillation_run(row, 0, **dict.fromkeys(names, ""))["distillation"]
-        known([settings["teacher"]], ["self", *MODELS], f"teacher in {config['runs']}:")
+        known([settings["teacher"]], ["self", *MODELS], f"teacher in {RUNS_FILE}:")
         if settings["rounds"] > 1 and settings["teacher"] != "self":
             raise WorkflowError(
-                f"{config['runs']}: {row['method']} {row['variant']} has rounds but its teacher is not self."
+                f"{RUNS_FILE}: {row['method']} {row['variant']} has rounds but its teacher is not self."
             )
 
 

@@ -28,7 +28,7 @@ def prm_trajectories():
     rows = ALL_RUNS[(ALL_RUNS["model"] == config["prm"]["trajectories_of"]) & (ALL_RUNS["method"] == "star")]
     if rows.empty:
         raise WorkflowError(
-            f"prm.trajectories_of is {config['prm']['trajectories_of']!r}, but {config['runs']} has no row star of that model."
+            f"prm.trajectories_of is {config['prm']['trajectories_of']!r}, but {RUNS_FILE} has no row star of that model."
         )
     return rows.iloc[0]
 
@@ -91,8 +91,8 @@ rule prm_label:
         base=folder_of("base"),
         policy=folder_of("policy"),
     shell:
-        "tamtrl prm-label {input.run} {input.shards} --base {params.base} --policy {params.policy} --data {input.data} "
-        "--output {output.turns} --report {output.labels} --time {output.time} 2> {log}"
+        "tamtrl prm-label {input.run:q} {input.shards:q} --base {params.base:q} --policy {params.policy:q} --data {input.data:q} "
+        "--output {output.turns:q} --report {output.labels:q} --time {output.time:q} 2> {log:q}"
 
 
 rule train_prm_model:
@@ -118,5 +118,5 @@ rule train_prm_model:
         output=lambda wc, output: os.path.dirname(output.report),
         scratch=lambda wc: concrete(f"<scratch>/prm/seed{wc.seed}"),
     shell:
-        "tamtrl prm-train {input.run} --turns {input.turns} --labels {input.labels} --base {params.base} "
-        "--output {params.output} --scratch {params.scratch} --time {output.time} {resources.place} 2> {log}"
+        "tamtrl prm-train {input.run:q} --turns {input.turns:q} --labels {input.labels:q} --base {params.base:q} "
+        "--output {params.output:q} --scratch {params.scratch:q} --time {output.time:q} {resources.place} 2> {log:q}"

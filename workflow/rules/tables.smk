@@ -29,7 +29,7 @@ rule list_scores:
 # Published beside reproduced.
 rule table:
     input:
-        paper="results/paper/{table}.csv",
+        paper=ours("results/paper/{table}.csv"),
         runs=rules.list_scores.output,
     output:
         csv="<results>/tables/{table}.csv",
@@ -54,9 +54,9 @@ rule table:
         metric=config["metric"],
         note=NOTE,
     shell:
-        "tamtrl table {wildcards.table} --paper {input.paper} --runs {input.runs} --columns {params.columns} "
-        "--means {params.means} --average-over {params.average_over} --metric {params.metric} --note={params.note:q} "
-        "--output {output.csv} 2> {log}"
+        "tamtrl table {wildcards.table:q} --paper {input.paper:q} --runs {input.runs:q} --columns {params.columns:q} "
+        "--means {params.means:q} --average-over {params.average_over:q} --metric {params.metric:q} --note={params.note:q} "
+        "--output {output.csv:q} 2> {log:q}"
 
 
 # What it was made from; `tamtrl verify` compares.
@@ -72,7 +72,7 @@ rule record_table:
         table=alternatives(TABLES),
     localrule: True
     shell:
-        "tamtrl record --runs {input.runs} --made {input.made} --output {output} 2> {log}"
+        "tamtrl record --runs {input.runs:q} --made {input.made:q} --output {output:q} 2> {log:q}"
 
 
 SET_ORDER = [*TRAINING_SETS, config["train_sets"]["validation"], *TEST_SETS]
@@ -96,7 +96,7 @@ rule list_sets:
 # How many samples each set has, counted in the prepared files.
 rule table_samples:
     input:
-        paper="results/paper/tableA1.csv",
+        paper=ours("results/paper/tableA1.csv"),
         sets=rules.list_sets.output,
     output:
         csv="<results>/tables/tableA1.csv",
@@ -115,7 +115,7 @@ rule table_samples:
         code=code("paper.samples"),
         note=NOTE,
     shell:
-        "tamtrl table-samples --paper {input.paper} --sets {input.sets} --note={params.note:q} --output {output.csv} 2> {log}"
+        "tamtrl table-samples --paper {input.paper:q} --sets {input.sets:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
 
 def recorded_times(row, seed):
@@ -197,7 +197,7 @@ rule project:
 # Hours of every method, measured, and the projection apart.
 rule table_hours:
     input:
-        paper="results/paper/tableA2.csv",
+        paper=ours("results/paper/tableA2.csv"),
         jobs=rules.list_times.output,
         projected=rules.project.output,
     output:
@@ -217,14 +217,14 @@ rule table_hours:
         code=code("paper.hours"),
         note=NOTE,
     shell:
-        "tamtrl table-hours --paper {input.paper} --jobs {input.jobs} --projected {input.projected} --note={params.note:q} "
-        "--output {output.csv} 2> {log}"
+        "tamtrl table-hours --paper {input.paper:q} --jobs {input.jobs:q} --projected {input.projected:q} --note={params.note:q} "
+        "--output {output.csv:q} 2> {log:q}"
 
 
 # Published numbers alone: no data, no training, seconds.
 rule paper_table:
     input:
-        "results/paper/{table}.csv",
+        ours("results/paper/{table}.csv"),
     output:
         csv="results/published/{table}.csv",
         md="results/published/{table}.md",
@@ -238,7 +238,7 @@ rule paper_table:
     params:
         code=code("paper.tables"),
     shell:
-        "tamtrl table {wildcards.table} --paper {input} --output {output.csv} 2> {log}"
+        "tamtrl table {wildcards.table:q} --paper {input:q} --output {output.csv:q} 2> {log:q}"
 
 
 rule paper_tables:

@@ -53,7 +53,7 @@ rule train_rl:
         output=lambda wc, output: os.path.dirname(output.metrics),
         scratch=scratch,
     shell:
-        "tamtrl train {input.run} --output {params.output} --scratch {params.scratch} {resources.place} 2>&1 | tee {log}"
+        "tamtrl train {input.run:q} --output {params.output:q} --scratch {params.scratch:q} {resources.place} 2>&1 | tee {log:q}"
 
 
 # The final models of all selected runs.
