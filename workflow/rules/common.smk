@@ -216,9 +216,11 @@ def stage(name):
     if device == "gpu" and (config["resources"]["gres"] or where["nodes"] > 1):
         # Of each node. A total over nodes says nothing about one, neither to a partition file nor to a job step.
         named = config["resources"]["gres"] or (f"gpu:{model}" if model else "gpu")
-        asked |= {"gres": f"{named}:{where['devices']}", "slurm_extra": "--ntasks-per-node=1"}
+        asked["gres"] = f"{named}:{where['devices']}"
     elif device == "gpu":
         asked |= {"gpu": where["devices"]} | ({"gpu_model": model} if model else {})
+    if where["nodes"] > 1:  # a task on each; `tasks` would mean tasks of a GPU where there are some
+        asked |= {"slurm_extra": "--ntasks-per-node=1"} if device == "gpu" else {"tasks": where["nodes"]}
     if device == "gpu" and (constraint := os.environ.get("TAMTRL_SLURM_GPU_CONSTRAINT")):
         asked["constraint"] = constraint
     options = f"--device {device} --devices {where['devices']} --nodes {where['nodes']}"

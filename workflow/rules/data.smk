@@ -22,7 +22,9 @@ def tokenizer_of(wildcards):
 def options(*names):
     """A data set's own arguments as options of its command."""
     return lambda wc: " ".join(
-        option(name.replace("_", "-"), str(DATASETS[wc.dataset][name])) for name in names if name in DATASETS[wc.dataset]
+        option(name.replace("_", "-"), str(DATASETS[wc.dataset][name]))
+        for name in names
+        if name in DATASETS[wc.dataset]
     )
 
 
