@@ -15,7 +15,7 @@ from pathlib import Path
 from tamtrl import files
 from tamtrl.errors import UserError
 from tamtrl.training import metrics, processes
-from tamtrl.training.time_limit import OutOfTimeError
+from tamtrl.training.time_limit import OutOfTimeError, requeue
 
 TRACKER = "latest_checkpointed_iteration.txt"
 
@@ -52,11 +52,11 @@ class Job:
         done = self.last_checkpoint()
         if done < self.steps:
             say(f"Training {self.steps} steps" + (f", resuming after step {done}." if done else "."))
-            self._attempt(say)
+            self._attempt(say, done)
             done = self.last_checkpoint()
         elif not self.complete(metrics.read_steps(self.attempts.glob("*.jsonl")).get(self.steps, {})):
             say(f"Trained {self.steps} steps; the last validation is missing.")
-            self._attempt(say)
+            self._attempt(say, done)
         if done != self.steps:
             raise UserError(f"Training ended after step {done} of {self.steps}; see {self.scratch}/train.log.")
         final = self.checkpoints / f"global_step_{self.steps}" / self.model
@@ -82,7 +82,7 @@ class Job:
             tracker.unlink(missing_ok=True)
         return last
 
-    def _attempt(self, say: Callable[[str], None]) -> None:
+    def _attempt(self, say: Callable[[str], None], done: int) -> None:
         self.attempts.mkdir(exist_ok=True)
         attempt_log = self.attempts / f"{len(list(self.attempts.iterdir())):04d}.jsonl"
         log = self.scratch / "train.log"
@@ -98,10 +98,11 @@ class Job:
         if code:
             cause = processes.cause(log, begin)
             if OutOfTimeError.__name__ in cause:
-                raise UserError(
-                    f"Training stopped after step {self.last_checkpoint()} of {self.steps}, before the job's time limit; the "
-                    "same command continues."
-                )
+                stopped = f"Training stopped after step {self.last_checkpoint()} of {self.steps}, before the job's time limit"
+                if self.last_checkpoint() > done:  # else it would go on so for ever
+                    say(f"{stopped}.")
+                    requeue(say)
+                raise UserError(f"{stopped}; the same command continues.")
             if code < 0:
                 cause = f"its process was ended by {signal.Signals(-code).name} (by hand, or for want of memory)"
             else:

@@ -51,7 +51,8 @@ def worker_command(node: str, cores: int, cpus: int, gpus: int, address: str) ->
         f"--cpus-per-task={cores}",
         "--kill-on-bad-exit=1",
     ]
-    return [*step, *start_command(cpus, gpus, address, 0)]
+    # SLURM names the step's GPUs for AMD's software too, and verl refuses both.
+    return [*step, "env", "-u", "ROCR_VISIBLE_DEVICES", *start_command(cpus, gpus, address, 0)]
 
 
 @contextlib.contextmanager

@@ -3,9 +3,12 @@
 import os
 import subprocess
 import time
+from collections.abc import Callable
 
 STOP_AT = "TAMTRL_STOP_AT"
+RESTARTABLE = "TAMTRL_JOB_RESTARTABLE"  # set by the workflow in a job of its own: run again as it is, it continues
 RESERVE_SECONDS = 60  # for a checkpoint, and for what can't be foreseen
+REQUEUE_SECONDS = 300  # for SLURM to end the job; it has been told to
 
 
 class OutOfTimeError(Exception):
@@ -36,6 +39,23 @@ def stop_at() -> dict[str, str]:
         return {}
     left = seconds(asked.stdout) if asked.stdout.strip() else None
     return {STOP_AT: str(time.time() + left)} if left is not None else {}
+
+
+def requeue(say: Callable[[str], None]) -> None:
+    """Let SLURM start this job again, where the workflow submitted it: a stop that was planned is no failure, and must not use up one
+    of Snakemake's retries. SLURM ends this process; the function returns only where nothing came of it."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job or not os.environ.get(RESTARTABLE):
+        return
+    try:
+        asked = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    if asked.returncode:
+        say(f"SLURM does not start job {job} again by itself: {asked.stderr.strip()}")
+        return
+    say(f"Job {job} goes back to the queue, to continue there.")
+    time.sleep(REQUEUE_SECONDS)
 
 
 class Clock:

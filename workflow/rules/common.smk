@@ -19,7 +19,7 @@ from snakemake.utils import update_config
 ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
 sys.path.insert(0, str(ROOT))
 import tamtrl
-from tamtrl import code_digest, costs, credit
+from tamtrl import code_digest, costs, credit, slurm
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 
@@ -30,6 +30,9 @@ if Path(tamtrl.__file__).parents[1].resolve() != ROOT:
 # Rules say `tamtrl`: this checkout's, by the Python that runs Snakemake, and not what the environment has under that name.
 os.environ["PATH"] = f"{ROOT / 'workflow' / 'bin'}{os.pathsep}{os.environ['PATH']}"
 os.environ["TAMTRL_PYTHON"] = sys.executable
+slurm.be_patient()
+if workflow.remote_exec:  # in a job that Snakemake submitted
+    os.environ["TAMTRL_JOB_RESTARTABLE"] = "1"
 
 
 def ours(path):
