@@ -52,8 +52,8 @@ def visible(folder: Path) -> list[Path]:
 
 
 def write_checksums(folder: Path, output: Path) -> None:
-    """A line of ``sha256  ./file`` for each file, as `sha256sum` writes it, in the order of the names' bytes. UserError where a link
-    leads nowhere, or where there is nothing: an empty list would stand for any other empty one."""
+    """A line of ``sha256  ./file`` for each file, as `sha256sum` writes it, in the order of the names' bytes. UserError where a
+    link leads nowhere, or where there is nothing: an empty list would stand for any other empty one."""
     for path in folder.rglob("*"):
         if not path.exists():
             raise UserError(f"{path} is a link to {os.readlink(path)}, which does not exist; make {folder} again.")

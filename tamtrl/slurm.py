@@ -1,8 +1,8 @@
 """What snakemake-executor-plugin-slurm 2.8.0 lacks to get past a SLURM controller that is away for a while.
 
-Where every status query of a round fails it forgets its jobs and waits for ever; a job that ended while nobody could ask, and that SLURM
-has forgotten since, it waits for as well; and a submission that meets no controller counts as a failure of the job. It has no setting for
-any of these, so three functions of it are wrapped, in the process that runs Snakemake and nowhere else.
+Where every status query of a round fails it forgets its jobs and waits for ever; a job that ended while nobody could ask, and
+that SLURM has forgotten since, it waits for as well; and a submission that meets no controller counts as a failure of the job.
+It has no setting for any of these, so three functions of it are wrapped, in the process that runs Snakemake and nowhere else.
 """
 
 import subprocess

@@ -42,8 +42,8 @@ def stop_at() -> dict[str, str]:
 
 
 def requeue(say: Callable[[str], None]) -> None:
-    """Let SLURM start this job again, where the workflow submitted it: a stop that was planned is no failure, and must not use up one
-    of Snakemake's retries. SLURM ends this process; the function returns only where nothing came of it."""
+    """Let SLURM start this job again, where the workflow submitted it: a stop that was planned is no failure, and must not use
+    up one of Snakemake's retries. SLURM ends this process; the function returns only where nothing came of it."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job or not os.environ.get(RESTARTABLE):
         return
