@@ -1,18 +1,11 @@
 # TAMTRL, the paper, as a workflow: data -> models -> training -> evaluation -> tables and figures.
-import os
-
 from snakemake.utils import min_version
 
 min_version("9.27")
 
 
-configfile: workflow.source_path("config/config.yaml")
-
-
-# A configuration may extend another one, of this checkout or the user's; its own values are laid over it again by Snakemake.
-if "extends" in config:
-
-    configfile: next(filter(os.path.exists, [workflow.source_path(config["extends"]), config["extends"]]), config["extends"])
+# What --configfile and --config say is laid over it in common.smk, and what such a file extends.
+configfile: f"{workflow.current_basedir}/config/config.yaml"
 
 
 include: "workflow/rules/common.smk"

@@ -40,11 +40,11 @@ def publish(results: Path, output: Path, with_models: bool, say: Callable[[str],
     """Add the runs under ``results``/runs to the archive ``output``, each only when it has predictions; models are large
     and optional. The index is written last."""
     index = load(output / INDEX)["runs"] if (output / INDEX).exists() else {}
-    found = sorted(path.parent for path in results.glob("runs/*/*/*/*/predictions"))
+    found = sorted(path.parent for path in results.glob("runs/**/seed*/predictions"))
     if not found:
         raise UserError(f"{results}/runs holds no run with predictions; give the folder of results, e.g. results/full.")
     for folder in found:
-        name = "/".join(folder.parts[-4:])
+        name = folder.relative_to(results / "runs").as_posix()
         chosen = [path for record in RECORDS if (path := folder / record).exists()]
         chosen += sorted((folder / "predictions").glob("*.jsonl.gz"))
         tests = sorted(path.parent for path in folder.glob("tests/*/evaluation.yaml"))

@@ -13,6 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from snakemake.exceptions import WorkflowError
+from snakemake.pathvars import Pathvars
 from snakemake.utils import update_config
 
 # Everything of ours is found from here, wherever Snakemake was started, and also when this workflow is a module of another.
@@ -82,14 +83,23 @@ def typed(node):
         return node
 
 
-# A module of another workflow is given a configuration in place of ours, which may say only what differs.
 DEFAULTS = read(ROOT / "config" / "config.yaml")
-complete = deepcopy(DEFAULTS)
-if "extends" in config:
-    update_config(complete, read(ours(config["extends"]) if (ROOT / config["extends"]).exists() else config["extends"]))
-update_config(complete, config)
-config.update(complete)
-workflow.register_pathvars(**config["pathvars"])
+
+
+def complete(given):
+    """What the user gave, laid over the configuration that it extends, and so on down to config.yaml."""
+    parent = given.get("extends")
+    below = deepcopy(DEFAULTS)
+    if parent:
+        below = complete(read(ours(parent) if (ROOT / parent).exists() else parent))
+    update_config(below, given)
+    return below
+
+
+# A module of another workflow is given a configuration in place of config.yaml, which may say only what differs.
+GIVEN = config if workflow.modifier.skip_configfile else workflow.config_settings.overwrite_config
+config.update(complete(GIVEN))
+workflow.pathvars.update(Pathvars.from_config(config))
 PATHVARS = workflow.pathvars
 
 SECTIONS = (
