@@ -4,6 +4,7 @@ The machine's GPUs are pretended by an nvidia-smi on PATH; jobs are real process
 claimed devices by a configuration that is a named pipe.
 """
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -24,6 +25,8 @@ from test_training import paper_run
 from tamtrl import control_groups, devices, machine, surroundings
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources
+from tamtrl.training import own_sockets
+from tamtrl.training.environment import environment
 
 
 def wait_for(condition, seconds: float = 90):
@@ -370,3 +373,31 @@ sys.exit(code)
     assert "Ignored RAY_ADDRESS, RAY_NAMESPACE: " in done.stdout and "Temporary files go to /tmp: " in done.stdout
     assert "FOREIGN []" in log and f"BELOW {surroundings.BELOW}\n" in log and surroundings.BELOW == 84
     assert not list(folders[2].iterdir())
+
+
+WEIGHTS = """
+import sys
+from pathlib import Path
+from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver, BucketedWeightSender
+folder, name = sys.argv[1:]
+# verl's own address, as the adapter and the engine's worker make it
+address = "ipc:///tmp/rl-colocate-zmq-" + name
+sender, receiver = BucketedWeightSender(address, use_shm=True), BucketedWeightReceiver(address, device="cpu", use_shm=True)
+sender._init_socket()
+receiver._init_socket()
+sender.socket.send_string("weights")
+assert receiver.socket.poll(10_000) and receiver.socket.recv_string() == "weights"
+print([str(path) for place in ("/tmp", folder) for path in Path(place).glob("rl-colocate-zmq-" + name)])
+"""
+
+
+def test_weights_of_two_runs_on_one_machine_keep_apart(tmp_path):
+    """verl's own sockets, and where its code names them: the job's number is the same in every run."""
+    variables = environment("m", Resources("cpu", 1, 1, 1, 0), tmp_path / "log") | {"RAY_TMPDIR": str(tmp_path)}
+    name = uuid.uuid4().hex[:8]
+    command = [sys.executable, "-c", WEIGHTS, str(tmp_path), name]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == f"['{tmp_path}/rl-colocate-zmq-{name}']", done.stderr
+    rollout = Path(importlib.util.find_spec("verl").origin).parent / "workers" / "rollout" / "vllm_rollout"
+    for module in ("vllm_rollout.py", "utils.py"):
+        assert own_sockets.SHARED + "{job_id}-replica-" in (rollout / module).read_text(encoding="utf-8")
