@@ -51,7 +51,7 @@ def temporary_folder(folders: Iterable[str | Path]) -> str:
 
 def _holds_sockets(folder: str) -> bool:
     """Tried, with a path as long as they get: a folder may be too long, not writable, or on a file system without sockets."""
-    path = f"{folder}/tamtrl-{uuid.uuid4().hex}".ljust(len(folder) + BELOW, "_")
+    path = f"{folder}/.tamtrl-{uuid.uuid4().hex}".ljust(len(folder) + BELOW, "_")
     with socket.socket(socket.AF_UNIX) as one:
         try:
             one.bind(path)
