@@ -269,6 +269,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser().parse_args(arguments)
     started = time.time()
     try:
+        if hasattr(args, "device"):
+            args.resources = verbs.resources(args)
         args.call(args)
         if getattr(args, "time", None):
             files.write_text(args.time, f"seconds\n{time.time() - started:.1f}\n")

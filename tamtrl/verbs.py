@@ -79,7 +79,7 @@ def closed_book_ask(args: argparse.Namespace) -> None:
 
     questions = multihop.load(args.source, args.format, args.member)
     settings = ClosedBook(args.candidates, args.samples, args.temperature, args.top_p, args.tokens)
-    ask(questions, settings, resources(args), args.model, args.seed, args.in_flight, args.output, say)
+    ask(questions, settings, args.resources, args.model, args.seed, args.in_flight, args.output, say)
 
 
 def closed_book_filter(args: argparse.Namespace) -> None:
@@ -117,7 +117,7 @@ def backbone(args: argparse.Namespace) -> None:
 def train(args: argparse.Namespace) -> None:
     from tamtrl.training.train import train as run
 
-    run(args.run, resources(args), args.output, args.scratch, say)
+    run(args.run, args.resources, args.output, args.scratch, say)
 
 
 def generate(args: argparse.Namespace) -> None:
@@ -125,7 +125,7 @@ def generate(args: argparse.Namespace) -> None:
     from tamtrl.settings import GenerationRun
 
     shard = (args.shard, args.shards)
-    run(GenerationRun.load(args.run), resources(args), args.model, args.data, shard, args.output, say)
+    run(GenerationRun.load(args.run), args.resources, args.model, args.data, shard, args.output, say)
 
 
 def keep_correct(args: argparse.Namespace) -> None:
@@ -147,27 +147,27 @@ def prm_train(args: argparse.Namespace) -> None:
     from tamtrl.turn_scores.prm_train import train as run
 
     settings = ProcessRewardModel.load(args.run)
-    run(settings, resources(args), args.base, args.turns, args.labels, args.output, args.scratch, say)
+    run(settings, args.resources, args.base, args.turns, args.labels, args.output, args.scratch, say)
 
 
 def teacher_probabilities(args: argparse.Namespace) -> None:
     from tamtrl.distillation.teacher import precompute
     from tamtrl.settings import DistillationRun
 
-    precompute(DistillationRun.load(args.run), resources(args), args.output, say)
+    precompute(DistillationRun.load(args.run), args.resources, args.output, say)
 
 
 def distil(args: argparse.Namespace) -> None:
     from tamtrl.distillation.distil import distil as run
 
-    run(args.run, resources(args), args.output, args.scratch, say)
+    run(args.run, args.resources, args.output, args.scratch, say)
 
 
 def predict(args: argparse.Namespace) -> None:
     from tamtrl.evaluation.predict import predict as run
     from tamtrl.settings import EvaluationRun
 
-    run(EvaluationRun.load(args.run), resources(args), args.model, args.data, args.output, args.scratch, say)
+    run(EvaluationRun.load(args.run), args.resources, args.model, args.data, args.output, args.scratch, say)
 
 
 def score(args: argparse.Namespace) -> None:
@@ -287,10 +287,17 @@ def figure_calibration(args: argparse.Namespace) -> None:
 
 
 def resources(args: argparse.Namespace):
-    """What was asked for, or all that this machine has."""
-    from tamtrl.machine import cores, gpus
+    """What was asked for, or all that this machine has, and made this job's own. The command line calls it before a verb, so
+    before anything is imported that looks at the environment."""
+    from tamtrl import devices, surroundings
+    from tamtrl.machine import cores, gpus, require
     from tamtrl.settings import Resources
 
+    surroundings.settle(say)
     device = args.device or ("gpu" if gpus() else "cpu")
-    devices = args.devices or (gpus() if device == "gpu" else 1)
-    return Resources(device, devices, args.nodes, args.cores or cores(), args.memory_gib)
+    count = args.devices or (max(1, gpus()) if device == "gpu" else 1)
+    asked = Resources(device, count, args.nodes, args.cores or cores(), args.memory_gib)
+    require(asked)
+    if device == "gpu":
+        devices.claim(count, say)
+    return asked

@@ -10,6 +10,13 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 
 
+@pytest.fixture(autouse=True)
+def no_ray_variables(monkeypatch):
+    """verl and Ray set some when they are imported; a command would say that it ignores them."""
+    for name in [name for name in os.environ if name.startswith("RAY_")]:
+        monkeypatch.delenv(name)
+
+
 @pytest.fixture(scope="session")
 def toy_tokenizer():
     from tamtrl.training.backbone import toy_texts

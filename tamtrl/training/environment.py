@@ -22,6 +22,7 @@ def environment(model_path: str, resources: Resources, attempt_log: Path) -> dic
         "TOKENIZERS_PARALLELISM": "false",
         "WANDB_MODE": "disabled",
         "PYTHONUNBUFFERED": "1",
+        "VERL_USE_EXTERNAL_MODULES": "tamtrl.training.own_sockets",
     } | stop_at()
     if Path(model_path).exists():
         variables["HF_HUB_OFFLINE"] = "1"  # compute nodes often have no network, and a query that hangs costs minutes
