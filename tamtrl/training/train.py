@@ -55,7 +55,7 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
         started = time.time()
         publish_model(job.run(say), output)
         metrics.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv")
-        write_card(output / "card.json", run_file, started)
+        write_card(output / "card.json", run_file, resources, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
 
 

@@ -41,6 +41,7 @@ def queue() -> pd.DataFrame:
     """The jobs that SLURM knows, ended ones included."""
     columns = {"JobArrayID": "job", "Partition": "partition", "State": "state", "tres-per-job": "gres", "NumCPUs": "cpus"}
     columns |= {"MinMemory": "memory", "Comment": "comment", "NumNodes": "nodes", "NodeList": "node"}
+    columns |= {"NumTasks": "tasks", "tres-per-node": "gres_of_a_node"}
     command = ["squeue", "-h", "--states=all", "-O", ",".join(f"{name}:|" for name in columns)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return pd.DataFrame([line.split("|")[: len(columns)] for line in lines], columns=list(columns.values()))
@@ -50,9 +51,11 @@ def checkpoints(folder: Path, method: str) -> list[Path]:
     return list(folder.glob(f"scratch/small/toy/{method}/main/seed0/*/checkpoints/latest_checkpointed_iteration.txt"))
 
 
-def wait_for(condition, seconds: float, what: str):
+def wait_for(condition, seconds: float, what: str, run: subprocess.Popen | None = None):
+    """``run``: what it depends on; its end ends the waiting."""
     deadline = time.time() + seconds
     while not (value := condition()):
+        assert run is None or run.poll() is None, run.stderr.read()[-3000:]
         assert time.time() < deadline, f"waited {seconds} s for {what}"
         time.sleep(0.2)
     return value

@@ -1,7 +1,6 @@
 """`snakemake --profile slurm` on a real SLURM: the whole path, and again with faults, to the same tables."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -12,26 +11,10 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
-from jobs import checkpoints, ended, environment, left_running, lose_processes, queue, start, stop_started, wait_for
+from jobs import checkpoints, ended, environment, left_running, lose_processes, queue, start, wait_for
 
-SCRIPT = Path(__file__).parent / "cluster.sh"
 # Pretend GPUs are handed out like real ones, though nothing computes on them here.
 ON_GPUS = ["--set-resources", "train_rl:gpu=2", "train_rl:gpu_model=a100"]
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory) -> Path:
-    """One node that says it has eight A100s; yields the folder of its logs."""
-    if not os.environ.get("TAMTRL_TEST_SLURM"):
-        pytest.skip("TAMTRL_TEST_SLURM=1 lets these tests install SLURM's Debian packages and write /etc/slurm, as root")
-    folder = tmp_path_factory.mktemp("slurm")
-    started = subprocess.run(["bash", SCRIPT, "up", folder], capture_output=True, text=True)
-    try:
-        assert started.returncode == 0, started.stdout + started.stderr
-        yield folder
-    finally:
-        stop_started()
-        subprocess.run(["bash", SCRIPT, "down", folder], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -219,31 +202,6 @@ def submit(folder: Path, *options: str, command: str) -> str:
     """The job's number."""
     arguments = ["sbatch", "--parsable", "--output=job.log", *options, f"--wrap=srun -n1 {command}"]
     return subprocess.run(arguments, cwd=folder, env=environment(), capture_output=True, text=True, check=True).stdout.strip()
-
-
-def test_training_stops_itself_before_the_time_limit(prepared):
-    folder = prepared
-    command = f"tamtrl train {run_file(folder, 1000)} --output limited --scratch limited.scratch --device cpu --cores 2"
-    job = submit(folder, "--time=4", "--cpus-per-task=2", "--mem=10000", command=command)
-    state = wait_for(lambda: ended(job), 400, "the end of the job")
-    log = (folder / "job.log").read_text()
-    told = re.search(r"Training stopped after step (\d+) of 1000, before the job's time limit; the same command continues", log)
-    assert state == "FAILED" and told and int(told[1]) > 0, log  # and not TIMEOUT
-    (tracker,) = folder.glob("limited.scratch/*/checkpoints/latest_checkpointed_iteration.txt")
-    assert tracker.read_text() == told[1] and not (folder / "limited").exists() and not left_running()
-
-
-def test_one_ray_over_two_nodes(prepared):
-    folder = prepared
-    command = f"tamtrl train {run_file(folder, 1)} --output two --scratch two.scratch --device cpu --cores 2 --nodes 2"
-    job = submit(folder, "--time=20", "--nodes=2", "--ntasks=2", "--cpus-per-task=2", "--mem=10000", command=command)
-    state = wait_for(lambda: ended(job), 600, "the end of the job")
-    log = (folder / "job.log").read_text()
-    assert state == "COMPLETED", log
-    metrics = pd.read_csv(folder / "two" / "metrics.csv")
-    assert list(metrics["step"].dropna())[-1] == 1
-    assert len(list(folder.glob("two.scratch/*/checkpoints/global_step_1/actor/model_world_size_2_rank_*.pt"))) == 2
-    assert not left_running()
 
 
 def test_nodes_that_the_job_does_not_have(prepared):

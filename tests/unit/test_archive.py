@@ -13,6 +13,7 @@ import yaml
 
 from tamtrl import archive, provenance, verify
 from tamtrl.errors import UserError
+from tamtrl.settings import Resources
 
 NAME = "toy/tamtrl/main/seed0"
 
@@ -35,7 +36,7 @@ def results(tmp_path) -> Path:
     (run / "evaluation.yaml").write_text(yaml.safe_dump({"seed": 0, "evaluation": {"samples": 4, "in_flight": 9}}))
     (run / "metrics.csv").write_text("step\n1\n")
     (run / "model" / "weights").write_text("w" * 100)
-    provenance.write_card(run / "card.json", run / "run.yaml", 0.0)
+    provenance.write_card(run / "card.json", run / "run.yaml", Resources("cpu", 1, 1, 1, 0.0), 0.0)
     (run / "predictions" / "a.jsonl.gz").write_text("predicted")
     (run / "scores" / "a.documents.csv").write_text("document\n0\n")
     base = results / "runs" / "toy/base/main/seed0"

@@ -240,25 +240,37 @@ def stage(name):
     return asked | {"place": f"{options} --cores {where['cores']} --memory-gib {where['memory_gib']}"}
 
 
+def folder(pathvar):
+    """Where it really is: Snakemake may work elsewhere than it was started."""
+    return Path(concrete(f"<{pathvar}>")).absolute()
+
+
 onstart:
     print(
         f"Configuration {config['label']}: {len(RUNS)} runs x {len(config['seeds'])} seeds "
         f"({', '.join(dict.fromkeys(RUNS['method']))}) on {', '.join(dict.fromkeys(RUNS['model']))}; "
-        f"results in {config['pathvars']['results']}, logs in {config['pathvars']['logs']}.",
+        f"results in {folder('results')}, logs in {folder('logs')}.",
         file=sys.stderr,
     )
 
 
+# What was asked for may be anything between one table of published numbers and all; the last lines name what is there.
 onsuccess:
-    done = f"Done. Results are in {config['pathvars']['results']}. {config['note']}".rstrip()
-    if os.path.exists(first := f"{config['pathvars']['results']}/tables/table1.md"):
-        done += f"\nNext: open {first}; README.md says how to add a method."
+    made = {job.rule.name for job in workflow.dag.jobs}
+    if made <= {"paper_tables", "paper_table"}:
+        done = f"Done. The published numbers are in {Path('results/published').absolute()}."
+    else:
+        done = f"Done. Results are in {folder('results')}. {config['note']}".rstrip()
+        if "table" in made and (folder("results") / "tables" / "table1.md").exists():
+            done += (
+                f"\nNext: open {folder('results')}/tables/table1.md; {ours('README.md')} says how to add a method."
+            )
     print(done, file=sys.stderr)
 
 
 onerror:
     print(
-        f"Stopped with an error; the log of the failed job is under {config['pathvars']['logs']}. The same command "
-        "continues where it stopped.",
+        f"Stopped with an error; the log of the failed job is under {folder('logs')}. The same command continues where it "
+        "stopped.",
         file=sys.stderr,
     )

@@ -1,0 +1,122 @@
+"""A first run that costs minutes: does what the docs promise hold on this machine? Its last step is done again from the
+checkpoint before it, and what came out is compared with what must be true of any run."""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from tamtrl import costs, files
+from tamtrl.errors import UserError
+from tamtrl.settings import Resources, Run
+from tamtrl.training.job import locked
+from tamtrl.training.train import identity, train
+
+ROUNDING = 0.05  # most that rollouts' and trainer's log-probabilities may differ on average, bfloat16 and other kernels included
+
+
+def resume(run_file: Path, resources: Resources, output: Path, scratch: Path, again: Path, say: Callable[[str], None]) -> None:
+    """Train the last step of a finished run once more, in the scratch folder ``again``, from the checkpoint before it."""
+    run = Run.load(run_file)
+    done, anew = scratch / identity(run), again / identity(run)
+    step = f"global_step_{run.training.steps - 1}"
+    if not (done / "checkpoints" / step).is_dir():
+        raise UserError(
+            f"{done}/checkpoints has no {step} to resume from; the run must have `training.save_every: 1`, at least 2 steps and "
+            "`checkpoints_kept: 2`, and its scratch must still be there."
+        )
+    shutil.rmtree(anew, ignore_errors=True)
+    anew.mkdir(parents=True)
+    with locked(done):
+        # Links: verl writes a checkpoint's files once.
+        shutil.copytree(done / "checkpoints" / step, anew / "checkpoints" / step, copy_function=os.link)
+    train(run_file, resources, output, again, say)
+
+
+def report(run_file: Path, run_folder: Path, resumed: Path, table: Path, output: Path, say: Callable[[str], None]) -> None:
+    """Markdown of what was checked and what to look at; UserError, and no file, where a check failed."""
+    run = Run.load(run_file)
+    lines, failed = [], []
+    for what, right, found in checks(run, run_folder, resumed, table):
+        lines.append(f"| {what} | {'yes' if right else '**NO**'} | {found} |")
+        failed += [] if right else [what]
+    text = "\n".join(["| check | holds | found |", "| --- | --- | --- |", *lines, "", *_look_at(run, run_folder, table), ""])
+    for line in text.splitlines():
+        say(line)
+    if failed:
+        raise UserError(f"{len(failed)} of {len(lines)} checks failed: {'; '.join(failed)}.")
+    files.write_text(output, f"# First run of {run.model} {run.method}\n\n{text}")
+
+
+def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple[str, bool, str]]:
+    """What must be true, whether it is, and what was found."""
+    card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    metrics = pd.read_csv(folder / "metrics.csv").set_index("step")
+    again = pd.read_csv(resumed / "metrics.csv").set_index("step")
+    steps = metrics.dropna(subset="outcome")
+    where, hardware = card["resources"], card["hardware"]
+    visible = [name for name in (hardware["visible_devices"] or "").split(",") if name]
+    if where["device"] == "gpu":
+        named = f"{', '.join(visible) or 'none'} of {', '.join(hardware['gpus']) or 'none'}"
+        yield f"training saw {where['devices']} GPU(s)", len(visible) == where["devices"] <= len(hardware["gpus"]), named
+    else:
+        yield "training ran on a CPU, as configured", True, f"{where['cores']} cores"
+    last = run.training.steps
+    yield f"every step of {last} was done", list(steps.index) == list(range(1, last + 1)), f"steps {list(steps.index)}"
+    finite = steps[["outcome", "reward", "grad_norm", "response_length"]].map(math.isfinite).all(axis=None)
+    yield "outcome, reward, gradient and lengths are numbers", bool(finite), f"gradient norms {_listed(steps['grad_norm'])}"
+    yield (
+        "something was learned from",
+        bool((steps["grad_norm"] > 0).any()),
+        "a gradient of 0 in each step is a batch without credit",
+    )
+    differences = steps["log_prob_difference"]
+    small = bool((differences < ROUNDING).all())
+    yield (
+        "rollouts and trainer agree: weights reach the engine",
+        small,
+        f"mean |log-prob difference| {_listed(differences)}",
+    )
+    first = float(steps["kl"].iloc[0])
+    yield "no distance from the reference before the first update", abs(first) < 1e-3, f"KL {first:.2g}"
+    told = again.dropna(subset="outcome")
+    yield (
+        f"resumed from step {last - 1}, step {last} was done again",
+        list(told.index) == [last],
+        (f"outcome {told['outcome'].iloc[-1]:.3f}, before {steps['outcome'].iloc[-1]:.3f} (equal on a CPU)"),
+    )
+    shown = pd.read_csv(table)
+    shown = shown[shown["model"].astype(str) == run.model]
+    yield "tables have numbers", bool(len(shown) and shown["reproduced"].notna().all()), f"{len(shown)} cells in {table}"
+
+
+def _listed(values: pd.Series) -> str:
+    return ", ".join(f"{value:.2g}" for value in values)
+
+
+def _look_at(run: Run, folder: Path, table: Path) -> Iterator[str]:
+    """Numbers that nobody can check but who knows the machine."""
+    card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    metrics = pd.read_csv(folder / "metrics.csv")
+    yield "Look at:"
+    yield ""
+    seconds = metrics["seconds_step"].dropna()
+    parts = {
+        name.removeprefix("seconds_"): metrics[name].dropna().iloc[-1]
+        for name in metrics.columns
+        if name.startswith("seconds_") and name != "seconds_step" and metrics[name].notna().any()
+    }
+    longest = sorted(parts.items(), key=lambda part: -part[1])[:4]
+    yield f"- a step took {_listed(seconds)} s; of the last, {', '.join(f'{name} {value:.1f}' for name, value in longest)}"
+    if run.model in costs.MODELS and card["resources"]["device"] == "gpu":
+        rows, length = metrics["rows"].dropna().iloc[-1], metrics["response_length"].dropna().iloc[-1]
+        turns = rows / (run.training.rollout_batch * run.training.group)
+        step = costs.Step(int(rows), run.reading.chunk_tokens, length, turns, run.reading.chunk_tokens / 4)
+        bound = costs.step_seconds(costs.MODELS[run.model], step, costs.A100, card["resources"]["devices"])["step"]
+        yield f"- arithmetic for A100s has {bound:.1f} s for that many rows as its lower bound (tamtrl/costs.py)"
+    yield f"- memories and answers: `tamtrl show {folder}/predictions/BENCHMARK.jsonl.gz`"
+    yield f"- the table: {table}; the log: {folder}/card.json has versions, commit and hardware"

@@ -1,0 +1,46 @@
+# A first run that costs minutes (config/smoke.yaml), before anybody commits to one of days: the first selected run of reinforcement
+# learning, its last step done again from a checkpoint, and what must then be true.
+SMOKED = cases(TRAINED[TRAINED["training"] == "rl"])[:1]
+
+
+rule smoke_resume:
+    input:
+        run=f"{RUN}/run.yaml",
+        metrics=f"{RUN}/metrics.csv",
+    output:
+        model=temp(directory(f"{RUN}/resumed/model")),
+        metrics=f"{RUN}/resumed/metrics.csv",
+        card=f"{RUN}/resumed/card.json",
+    log:
+        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/resumed.log",
+    threads: resource("train", "cores")
+    resources:
+        **stage("train"),
+    params:
+        output=lambda wc, output: os.path.dirname(output.metrics),
+        scratch=scratch,
+        again=lambda wc: f"{scratch(wc)}/resumed",
+    shell:
+        "tamtrl smoke-resume {input.run:q} --output {params.output:q} --scratch {params.scratch:q} --again {params.again:q} "
+        "{resources.place} 2>&1 | tee {log:q}"
+
+
+rule smoke:
+    input:
+        rules.figures.input,
+        table="<results>/tables/table1.csv",
+        run=[f"{RUN}/run.yaml".format(**case) for case in SMOKED],
+        metrics=[f"{RUN}/metrics.csv".format(**case) for case in SMOKED],
+        resumed=[f"{RUN}/resumed/metrics.csv".format(**case) for case in SMOKED],
+    output:
+        "<results>/smoke.md",
+    log:
+        "<logs>/smoke.log",
+    localrule: True
+    params:
+        code=code("training.smoke"),
+        folder=lambda wc, input: os.path.dirname(input.metrics[0]),
+        resumed=lambda wc, input: os.path.dirname(input.resumed[0]),
+    shell:
+        "tamtrl smoke-report {input.run:q} --folder {params.folder:q} --resumed {params.resumed:q} --table {input.table:q} "
+        "--output {output:q} 2>&1 | tee {log:q}"
