@@ -50,7 +50,7 @@ def test_short_time_limits_and_a_controller_that_goes_away(cluster, checkout):
         return jobs.iloc[-1] if len(jobs) else None
 
     arguments = ["--config", steps, "--set-resources", "train_rl:runtime=3", "--", METRICS]
-    run = start(checkout, METRICS, *arguments, TAMTRL_SLURM_RETRIES="0")
+    run = start(checkout, *arguments, TAMTRL_SLURM_RETRIES="0")
     job = wait_for(lambda: (j := training()) is not None and j["state"] == "RUNNING" and j, 120, "training", run)["job"]
     wait_for(lambda: training()["state"] == "PENDING", 240, "the planned stop", run)
     (tracker,) = checkpoints(checkout, "memagent")

@@ -160,10 +160,10 @@ rule list_times:
         "<logs>/tables/tableA2.jobs.log",
     localrule: True
     params:
-        jobs=[{key: job[key] for key in ("model", "method", "variant", "seed", "part", "stage")} for job in TIMES],
+        jobs={key: [job[key] for job in TIMES] for key in ("model", "method", "variant", "seed", "part", "stage")},
     run:
-        devices = [devices_of(job["stage"]) for job in params.jobs]
-        pd.DataFrame(params.jobs).assign(file=list(input), devices=devices).to_csv(output[0], index=False)
+        jobs = pd.DataFrame(params.jobs | {"file": list(input)})
+        jobs.assign(devices=jobs["stage"].map(devices_of)).to_csv(output[0], index=False)
 
 
 def projected(row):
