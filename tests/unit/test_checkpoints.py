@@ -69,7 +69,7 @@ def test_another_number_of_ranks_is_refused_and_loses_nothing(tmp_path, layout, 
     (training.checkpoints / "global_step_6").mkdir()
     before = content(tmp_path)
     with pytest.raises(
-        UserError, match=f"global_step_4 was saved by {saved} ranks .* this run has {now} .* again with {saved}, or"
+        UserError, match=f"global_step_4 was saved by {saved} ranks.* this run has {now} .* again with {saved}, or"
     ):
         training.run(said.append)
     assert content(tmp_path) == before and not said
