@@ -43,6 +43,10 @@ class Job:
         return of_verl(self.checkpoints, self.model, self.last_file)
 
     @property
+    def _register(self) -> Path:
+        return self.scratch / "processes.json"
+
+    @property
     def attempts(self) -> Path:
         return self.scratch / "attempts"
 
@@ -52,6 +56,7 @@ class Job:
 
     def run(self, say: Callable[[str], None]) -> Path:
         """Train to the last step; returns the folder of the final model. One process at a time."""
+        processes.clear(self._register)  # ranks that outlived a killed attempt would go on saving
         last = self._checkpoints.last()
         done = step_of(last) if last else 0
         logged = metrics.read_steps(self.attempts.glob("*.jsonl")).get(self.steps, {})
@@ -83,8 +88,9 @@ class Job:
     def _require_ranks(self, last: Path) -> None:
         """verl can load a checkpoint only into as many ranks as saved it, each its own part."""
         if (saved := saved_by(last, self.model)) != self.ranks:
+            ranks = "1 rank" if saved == 1 else f"{saved} ranks"
             raise UserError(
-                f"Checkpoint {last} was saved by {saved} ranks, and no other number can load it; this run has {self.ranks} "
+                f"Checkpoint {last} was saved by {ranks}, and no other number can load it; this run has {self.ranks} "
                 f"(resources.train: devices x nodes). Run again with {saved}, or move {self.checkpoints} away to begin anew."
             )
 
@@ -97,7 +103,7 @@ class Job:
             self.command,
             self.environment(attempt_log),
             log,
-            self.scratch / "processes.json",
+            self._register,
             self._progress(attempt_log, say),
             60 * self.stall_minutes,
         )

@@ -1,6 +1,8 @@
 """Checkpoints that a kill, a lost file or another number of ranks has met. Folders are laid out as verl and transformers do."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from tamtrl.errors import UserError
+from tamtrl.training import processes
 from tamtrl.training.job import TRACKER, Job
 from tamtrl.turn_scores import prm_train
 
@@ -69,7 +72,7 @@ def test_another_number_of_ranks_is_refused_and_loses_nothing(tmp_path, layout, 
     (training.checkpoints / "global_step_6").mkdir()
     before = content(tmp_path)
     with pytest.raises(
-        UserError, match=f"global_step_4 was saved by {saved} ranks.* this run has {now} .* again with {saved}, or"
+        UserError, match=f"global_step_4 was saved by {saved} ranks?,.* this run has {now} .* again with {saved}, or"
     ):
         training.run(said.append)
     assert content(tmp_path) == before and not said
@@ -77,6 +80,18 @@ def test_another_number_of_ranks_is_refused_and_loses_nothing(tmp_path, layout, 
         job(tmp_path, layout, saved).run(said.append)
     assert said == ["Training 6 steps, resuming after step 4."] and folders(training) == {"global_step_4"}
     assert job(tmp_path, layout, now, steps=4).run(said.append).is_dir()  # nothing to load where nothing is left to train
+
+
+def test_what_still_saves_is_ended_before_checkpoints_are_looked_at(tmp_path):
+    """torchrun's ranks live on where ``tamtrl distil`` was killed."""
+    training = job(tmp_path, "sft", ranks=1)
+    save(training, "sft", 4)
+    rank = subprocess.Popen(["sleep", "300"], env=os.environ | {processes.MARK: "left"}, start_new_session=True)
+    register = {"mark": "left", "temporary": str(tmp_path / "none"), "segments": []}
+    (tmp_path / "processes.json").write_text(json.dumps(register))
+    with pytest.raises(UserError, match="this run has 1"):
+        training.run(print)
+    assert rank.poll() is not None
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "cut"])
