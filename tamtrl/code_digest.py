@@ -17,7 +17,7 @@ OPERATIONAL = frozenset(
     f"tamtrl.{name}"
     for name in (
         "cli", "code_digest", "credit.settings", "errors", "files", "machine", "provenance", "settings", "verbs",
-        "evaluation.work", "training.cpu", "training.environment", "training.job", "training.metrics", "training.processes",
+        "control_groups", "devices", "surroundings", "evaluation.work", "training.checkpoints", "training.cpu", "training.environment", "training.job", "training.metrics", "training.processes",
         "training.ray_cluster", "training.time_limit", "turn_scores.server",
     )
 )  # fmt: skip
