@@ -12,8 +12,8 @@ PYTHON = "TAMTRL_PYTHON"
 
 
 def use(root: Path, submitted: bool) -> None:
-    """Rules say `tamtrl`: see to it that this is the checkout's (workflow/bin), run by the Python that runs Snakemake, and not what
-    the environment has under that name. ``submitted``: this is a job that Snakemake gave to a scheduler."""
+    """Rules say `tamtrl`: see to it that this is the checkout's (workflow/bin), run by the Python that runs Snakemake, and not
+    what the environment has under that name. ``submitted``: this is a job that Snakemake gave to a scheduler."""
     here = Path(tamtrl.__file__).resolve().parents[1]
     if here != root:
         raise UserError(f"{root} would run the code of {here}: one workflow can use one checkout only.")

@@ -147,7 +147,7 @@ def require_room(folder: Path) -> None:
 @contextmanager
 def locked(scratch: Path) -> Iterator[None]:
     """Two jobs must not train one run: the second is refused while the first lives."""
-    with (scratch / "lock").open("w") as stream:
+    with (scratch / "lock").open("w", encoding="utf-8") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -103,7 +103,7 @@ def segments(processes: set[psutil.Process]) -> set[str]:
 def _mapped_inodes(pid: int) -> set[int]:
     """By inode, because glibc maps a semaphore under another name than it then gives the file."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines()
     except OSError:
         return set()
     fields = [line.split(maxsplit=5) for line in lines if str(SHARED_MEMORY) in line]
@@ -207,7 +207,7 @@ def clear(register: Path) -> None:
     """Remove what a register names: processes, the temporary folder, shared memory; then the register."""
     if not register.exists():
         return
-    left = json.loads(register.read_text())
+    left = json.loads(register.read_text(encoding="utf-8"))
     kill_family(left["mark"])
     shutil.rmtree(left["temporary"], ignore_errors=True)
     remove_segments(set(left["segments"]))

@@ -78,7 +78,7 @@ def train(
         probabilities = 1 / (1 + np.exp(-logits.astype(np.float64)))
         outcomes = held_out["label"].to_numpy()
         bins = calibration(probabilities, outcomes)
-        report = json.loads(labels.read_text()) | quality(probabilities, outcomes, bins)
+        report = json.loads(labels.read_text(encoding="utf-8")) | quality(probabilities, outcomes, bins)
         say(f"held out: accuracy {report['accuracy']:.4f}, AUROC {report['auroc']:.4f}")
         output.mkdir(parents=True, exist_ok=True)
         with files.whole(output / "calibration.csv") as temporary:

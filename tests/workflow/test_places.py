@@ -90,8 +90,8 @@ def test_started_from_elsewhere(checkout, elsewhere):
 
 
 def test_text_is_utf_8_under_every_locale(checkout, elsewhere):
-    """A document of ours with letters beyond ASCII, in a locale that has none. (Python takes C and POSIX for UTF-8 unless it is told
-    not to.)"""
+    """A document of ours with letters beyond ASCII, in a locale that has none. (Python takes C and POSIX for UTF-8 unless it is
+    told not to.)"""
     ascii_only = {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     target = "results/toy/tables/choices.md"
     arguments = ["-s", str(checkout / "Snakefile"), "--cores", "1", "--configfile", str(checkout / "config" / "toy.yaml"), "--"]
