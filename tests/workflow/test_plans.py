@@ -43,6 +43,16 @@ def test_gpus_that_are_asked_for(checkout):
     assert "nodes=2, tasks=2, " in asked("--config", "resources={device: cpu, train: {nodes: 2}}")
 
 
+@pytest.mark.parametrize("profile", ["slurm", "local-gpu"])
+def test_a_first_run_on_one_gpu(checkout, profile):
+    """config/smoke.yaml: the real model at the real budgets, small enough for minutes, with one download of data."""
+    done = snakemake(checkout, "-n", "--profile", profile, "--configfile", "config/smoke.yaml", "--", "smoke", check=True).stdout
+    jobs = planned(done)
+    assert (jobs["train_rl"], jobs["smoke_resume"], jobs["predict"], jobs["fetch_file"], jobs["fetch_model"]) == (1, 1, 2, 1, 1)
+    training = re.search(r"rule train_rl:.*?resources: (.*?)\n", done, re.DOTALL)[1]
+    assert "gpu=1, gpu_model=a100" in training and "runtime=60" in training and "--devices 1 --nodes 1" in training
+
+
 def test_everything_at_toy_scale(checkout):
     """toy-full.yaml extends toy.yaml: its methods too, the teacher's trajectories sampled once for both that learn from them."""
     done = snakemake(checkout, "-n", "--profile", "toy", "--configfile", "config/toy-full.yaml", check=True).stdout
