@@ -14,6 +14,7 @@ from conftest import REPOSITORY
 from test_workflow import planned, refused, snakemake, with_path
 
 MODEL = "Org/toy+1"
+DATA = "results/toy/data/toy_two_hops.parquet"
 SCORES = f"runs/{MODEL}/base/main/seed0/scores/toy_two_hops.csv"
 
 
@@ -76,16 +77,16 @@ def test_started_from_elsewhere(checkout, elsewhere):
     """By -s, with a profile and configurations of the checkout; and from the checkout with --directory."""
     before = content(checkout)
     places = ["-s", str(checkout / "Snakefile"), "--profile", str(checkout / "toy")]
-    done = run(elsewhere, *places, "--configfile", str(checkout / "config" / "toy-full.yaml"), "--", "data")
+    done = run(elsewhere, *places, "--configfile", str(checkout / "config" / "toy-full.yaml"), "--", DATA)
     assert done.returncode == 0 and f"Done. Results are in {elsewhere}/results/toy." in done.stderr, done.stderr[-3000:]
-    assert "Nothing to be done" in run(elsewhere, *places, "--", "data").stderr
+    assert "Nothing to be done" in run(elsewhere, *places, "--", DATA).stderr
     done = run(elsewhere, "-s", str(checkout / "Snakefile"), "--cores", "1", "paper_tables")
     assert done.returncode == 0 and f"The published numbers are in {elsewhere}/results/published" in done.stderr, done.stderr
     assert "43.21" in (elsewhere / "results" / "published" / "table1.md").read_text()
     slurm = run(elsewhere, "-s", str(checkout / "Snakefile"), "--profile", str(checkout / "slurm"), "-n")
     assert slurm.returncode == 0 and planned(slurm.stdout)["train_rl"] == 22, slurm.stderr
     assert content(checkout) == before
-    done = snakemake(checkout, "--directory", str(elsewhere), "--profile", "toy", "-n", "--", "data", check=True)
+    done = snakemake(checkout, "--directory", str(elsewhere), "--profile", "toy", "-n", "--", DATA, check=True)
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
@@ -98,9 +99,8 @@ def test_text_is_utf_8_under_every_locale(checkout, elsewhere):
     done = run(elsewhere, *arguments, target, **ascii_only)
     assert done.returncode == 0, done.stderr[-3000:]
     made = (elsewhere / target).read_text(encoding="utf-8")
-    (elsewhere / target).unlink()
-    assert run(elsewhere, *arguments, target).returncode == 0
-    assert (elsewhere / target).read_text(encoding="utf-8") == made and not made.isascii()
+    words = {word for word in (checkout / "docs" / "choices.md").read_text(encoding="utf-8").split() if not word.isascii()}
+    assert any(word in made for word in words)
 
 
 def test_two_checkouts_in_one_workflow(checkout, elsewhere):

@@ -54,7 +54,7 @@ def check(document, schema, where):
     error = best_match(Draft202012Validator(schema).iter_errors(document))
     if error:
         place = ".".join(map(str, error.absolute_path))
-        raise WorkflowError(f"{where}{': ' + place if place else ''}: {error.message}")
+        raise WorkflowError(": ".join(filter(None, [str(where), place, error.message])))
 
 
 def known(values, allowed, what):

@@ -151,6 +151,11 @@ def devices_of(stage):
     return config["resources"][stage]["devices"] * config["resources"][stage]["nodes"]
 
 
+def with_devices(jobs, files):
+    """Devices are no parameter: moving to another machine reruns nothing."""
+    return pd.DataFrame(jobs | {"file": files, "devices": [devices_of(stage) for stage in jobs["stage"]]})
+
+
 rule list_times:
     input:
         [job["file"] for job in TIMES],
@@ -162,8 +167,7 @@ rule list_times:
     params:
         jobs={key: [job[key] for job in TIMES] for key in ("model", "method", "variant", "seed", "part", "stage")},
     run:
-        jobs = pd.DataFrame(params.jobs | {"file": list(input)})
-        jobs.assign(devices=jobs["stage"].map(devices_of)).to_csv(output[0], index=False)
+        with_devices(params.jobs, list(input)).to_csv(output[0], index=False)
 
 
 def projected(row):
