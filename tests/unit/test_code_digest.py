@@ -87,9 +87,11 @@ def test_code_is_written_alike_by_every_python():
     """By hand: no empty field, which versions have more or fewer of; neighbouring text of an f-string as one; only ASCII."""
     tree = ast.parse("def f(x=None):\n    return f'é{x!r:>3}' 'b'\n")
     assert code_digest.canonical(tree) == (
-        "Module(body=[FunctionDef(args=arguments(args=[arg(arg='x')], defaults=[Constant()]), body=[Return(value=JoinedStr(values=["
-        "Constant(value='\\xe9'), FormattedValue(conversion=114, format_spec=JoinedStr(values=[Constant(value='>3')]), "
-        "value=Name(id='x')), Constant(value='b')]))], name='f')])"
+        "Module(body=[FunctionDef(args=arguments(args=[arg(arg='x')], defaults=[Constant()]), "
+        "body=[Return(value=JoinedStr(values=["
+        "Constant(value='\\xe9'), "
+        "FormattedValue(conversion=114, format_spec=JoinedStr(values=[Constant(value='>3')]), value=Name(id='x')), "
+        "Constant(value='b')]))], name='f')])"
     )
     tree.body[0].type_params = []  # as Python 3.12 has it
     tree.body[0]._fields = (*tree.body[0]._fields, "type_params")
