@@ -5,7 +5,6 @@ import asyncio
 import importlib
 import logging
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -18,11 +17,14 @@ from tamtrl import slurm
 
 
 @pytest.fixture
-def plugin():
-    """As it is, and not as another test left it."""
-    sys.modules.pop(slurm.PLUGIN, None)
-    yield importlib.import_module(slurm.PLUGIN)
-    sys.modules.pop(slurm.PLUGIN, None)
+def plugin(monkeypatch):
+    """As it is again afterwards."""
+    module = importlib.import_module(slurm.PLUGIN)
+    monkeypatch.setattr(module, "query_job_status", module.query_job_status)
+    monkeypatch.setattr(module.Executor, "patient", False, raising=False)
+    for name in ("check_active_jobs", "run_job"):
+        monkeypatch.setattr(module.Executor, name, getattr(module.Executor, name))
+    return module
 
 
 @pytest.fixture
