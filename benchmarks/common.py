@@ -13,8 +13,8 @@ RESOURCES = Resources("cpu", 1, 1, 2, 0)
 
 
 def toy_config() -> dict:
-    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
-    for section, values in yaml.safe_load((REPOSITORY / "config" / "toy.yaml").read_text()).items():
+    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text(encoding="utf-8"))
+    for section, values in yaml.safe_load((REPOSITORY / "config" / "toy.yaml").read_text(encoding="utf-8")).items():
         config[section] = config[section] | values if isinstance(values, dict) else values
     return config
 
@@ -41,7 +41,7 @@ def toy_run(folder: Path, credit: str, **training) -> Path:
 
 
 def config_model() -> str:
-    return yaml.safe_load((REPOSITORY / "config" / "models.yaml").read_text())["toy"]["kept"]
+    return yaml.safe_load((REPOSITORY / "config" / "models.yaml").read_text(encoding="utf-8"))["toy"]["kept"]
 
 
 def toy_evaluation() -> EvaluationRun:

@@ -35,7 +35,7 @@ def command(folder: Path) -> list[str]:
 
 def checkpoint(folder: Path) -> int:
     trackers = list((folder / "scratch").glob(f"*/checkpoints/{TRACKER}"))
-    return int(trackers[0].read_text() or 0) if trackers else 0
+    return int(trackers[0].read_text(encoding="utf-8") or 0) if trackers else 0
 
 
 def processes(*texts: str) -> list[psutil.Process]:

@@ -32,7 +32,7 @@ def write_hotpotqa(path: Path, count: int, rng: random.Random, words: list[str])
         [f"Title {n}", [sentence(rng, words, SENTENCE_WORDS) for _ in range(PARAGRAPH_SENTENCES)]]
         for n in range(int(POOL * count))
     ]
-    with path.open("w") as stream:
+    with path.open("w", encoding="utf-8") as stream:
         for number in range(count):
             context = rng.sample(pool, 10)
             facts = [[title, 0] for title, _ in context[:2]]

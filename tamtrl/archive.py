@@ -68,7 +68,7 @@ def publish(results: Path, output: Path, with_models: bool, say: Callable[[str],
 
 def load(path: Path) -> dict:
     try:
-        index = json.loads(path.read_text())
+        index = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; an archive is a folder that `tamtrl publish` made.") from None
     except json.JSONDecodeError as error:

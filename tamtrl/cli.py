@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import io
 import sys
 import time
 from pathlib import Path
@@ -109,6 +110,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--repository", required=True)
     sub.add_argument("--revision", required=True)
     sub.add_argument("--files", nargs="+", required=True, help="names or patterns, e.g. '*.json'")
+
+    sub = verb("link", verbs.link, "Make a folder of links to files.")
+    sub.add_argument("files", type=Path, nargs="+")
 
     sub = verb("checksums", verbs.checksums, "List the sha256 of every file in a folder.")
     sub.add_argument("folder", type=Path)
@@ -279,6 +283,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     args = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     started = time.time()
     try:
         if hasattr(args, "device"):

@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 OPERATIONAL = frozenset(
     f"tamtrl.{name}"
     for name in (
-        "cli", "code_digest", "credit.settings", "errors", "files", "machine", "provenance", "settings", "verbs",
-        "evaluation.work", "training.cpu", "training.environment", "training.job", "training.metrics", "training.processes",
-        "training.ray_cluster", "training.time_limit", "turn_scores.server",
+        "cli", "code_digest", "control_groups", "credit.settings", "devices", "errors", "evaluation.work", "files", "machine",
+        "provenance", "settings", "surroundings", "training.checkpoints", "training.cpu", "training.environment", "training.job",
+        "training.metrics", "training.processes", "training.ray_cluster", "training.time_limit", "turn_scores.server", "verbs",
     )
 )  # fmt: skip
 

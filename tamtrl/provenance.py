@@ -52,6 +52,13 @@ def visible(folder: Path) -> list[Path]:
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
+def link(paths: list[Path], folder: Path) -> None:
+    """``folder`` with a link to each of the files, relative to where it really is: it may lie behind a link to another disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in paths:
+        (folder / path.name).symlink_to(os.path.relpath(path.parent.resolve() / path.name, folder.resolve()))
+
+
 def write_checksums(folder: Path, output: Path) -> None:
     """A line of ``sha256  ./file`` for each file, as `sha256sum` writes it, in the order of the names' bytes. UserError where a
     link leads nowhere, or where there is nothing: an empty list would stand for any other empty one."""

@@ -102,6 +102,12 @@ def fetch_model(args: argparse.Namespace) -> None:
     run(args.repository, args.revision, args.files, args.output)
 
 
+def link(args: argparse.Namespace) -> None:
+    from tamtrl.provenance import link as run
+
+    run(args.files, args.output)
+
+
 def checksums(args: argparse.Namespace) -> None:
     from tamtrl.provenance import write_checksums
 

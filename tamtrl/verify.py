@@ -29,7 +29,7 @@ def verify(results: Path, say: Callable[[str], None]) -> None:
         raise UserError(f"{results}/tables holds no *.provenance.json; make the tables first.")
     problems, checked, cards = [], 0, set()
     for path in records:
-        recorded = json.loads(path.read_text())
+        recorded = json.loads(path.read_text(encoding="utf-8"))
         for name, expected in (recorded["used"] | recorded["made"]).items():
             checked += 1
             if not Path(name).exists():
@@ -52,7 +52,7 @@ def _against_card(card: Path) -> Iterator[str]:
     changed a table."""
     if not card.exists():
         return
-    told = json.loads(card.read_text())
+    told = json.loads(card.read_text(encoding="utf-8"))
     for key, expected in told["data"].items():
         path = Path(told["run"][key])
         if path.exists() and sha256(path) != expected:

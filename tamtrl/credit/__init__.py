@@ -35,7 +35,7 @@ def needs(name: str) -> tuple[str, ...]:
     """``NEEDS`` of a method, read from its file without importing it: the workflow asks often, and must not load torch."""
     _require(name)
     path = Path(__path__[0]) / f"{name}.py"
-    for node in ast.parse(path.read_text()).body:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         if any(isinstance(target, ast.Name) and target.id == "NEEDS" for target in targets):
             return tuple(ast.literal_eval(node.value))

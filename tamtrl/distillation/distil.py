@@ -50,8 +50,9 @@ def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
         steps_per_epoch * run.distillation.epochs,
         [sys.executable, *ranks, "-m", "tamtrl.distillation.launch", *arguments],
         lambda attempt_log: environment(run.model_path, resources, attempt_log),
+        ranks=resources.devices,
         model="huggingface",
-        last_file=f"data_{resources.devices - 1}.pt",
+        last_file="data_{rank}.pt",
         stall_minutes=run.distillation.stall_minutes,
         describe=_describe,
     )

@@ -125,7 +125,7 @@ def filter_known(questions: list[Question], answers: dict[str, Path], output: Pa
             found = verdict(record["response"], question.answers)
             if row["verdict"] == KEPT and found != KEPT:
                 row |= {"verdict": found, "model": model, "response": record["response"]}
-    with files.whole(output) as temporary, temporary.open("w", newline="") as stream:
+    with files.whole(output) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, COLUMNS)
         writer.writeheader()
         writer.writerows(rows.values())
@@ -135,5 +135,5 @@ def filter_known(questions: list[Question], answers: dict[str, Path], output: Pa
 
 def usable(path: Path) -> set[str]:
     """Ids of the questions that a written filter kept."""
-    with path.open(newline="") as stream:
+    with path.open(newline="", encoding="utf-8") as stream:
         return {row["id"] for row in csv.DictReader(stream) if row["verdict"] == KEPT}

@@ -9,7 +9,7 @@ from tamtrl.errors import UserError
 
 def read_predictions(path: str | Path) -> list[dict]:
     try:
-        with gzip.open(path, "rt") as stream:
+        with gzip.open(path, "rt", encoding="utf-8") as stream:
             return [json.loads(line) for line in stream]
     except FileNotFoundError:
         raise UserError(f"Prediction file {path} does not exist.") from None

@@ -39,7 +39,7 @@ class Work:
     def _read(self) -> dict[int, list[dict]]:
         documents: dict[int, dict[int, dict]] = {}
         if self.kept.exists():
-            for line in self.kept.read_text(errors="replace").split("\n"):
+            for line in self.kept.read_text(errors="replace", encoding="utf-8").split("\n"):
                 try:
                     record = json.loads(line)
                 except json.JSONDecodeError:
@@ -85,7 +85,7 @@ async def run(works: list[Work], read: Read, in_flight: int, say: Callable[[str]
                 if work.finished:
                     say(f"Continuing {work.name}: {len(work.finished)} of {work.documents} documents are done.")
                 work.kept.parent.mkdir(parents=True, exist_ok=True)
-                stream = stack.enter_context(work.kept.open("a"))
+                stream = stack.enter_context(work.kept.open("a", encoding="utf-8"))
                 # A kill may have cut the last line off: end it, or the next record would be lost with it.
                 stream.write("\n" if work.kept.stat().st_size else "")
                 for index in work.indices:

@@ -72,7 +72,7 @@ def calibration(folders: Sequence[Path], title: str, output: Path) -> None:
     were given, over how many turns that was. ``folders``: what `tamtrl prm-train` wrote, with prm.yaml."""
     parts = []
     for folder in folders:
-        report = json.loads((folder / "report.json").read_text())
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
         seed = files.read_yaml(folder / "prm.yaml")["seed"]
         text = f"seed {seed}: accuracy {report['accuracy']:.3f}, AUROC {report['auroc']:.3f}"
         parts.append(pd.read_csv(folder / "calibration.csv").assign(model=text))

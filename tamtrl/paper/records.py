@@ -25,7 +25,7 @@ def cards(runs: Path, note: str, output: Path) -> None:
     """``runs``: a CSV of runs and their ``card`` files. ``output`` gets .csv, with each run's whole configuration, and the
     views, which show of it what differs from run to run."""
     trained = listed(runs, "trained run")
-    read = [json.loads(Path(path).read_text()) for path in trained["card"]]
+    read = [json.loads(Path(path).read_text(encoding="utf-8")) for path in trained["card"]]
     settings = [{key: json.dumps(value) for key, value in flat(card["run"]).items()} for card in read]
     table = pd.DataFrame(settings)
     names = [name for name in table.columns if name not in (*RUN_KEYS, "seed") and table[name].nunique() > 1]
@@ -54,7 +54,7 @@ def choices(document: Path, config: Path, note: str, output: Path) -> None:
     """``document``: docs/choices.md, whose table has a question, what is done here, keys of the configuration if it is one's to
     choose, and the evidence; ``config``: the configuration as it was used."""
     used = flat(files.read_yaml(config))
-    lines = [line for line in document.read_text().splitlines() if line.startswith("| ")]
+    lines = [line for line in document.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     rows = []
     for line in lines[2:]:  # after the heading and its rule
         question, here, keys, evidence = (part.strip() for part in line.strip("| ").split(" | "))

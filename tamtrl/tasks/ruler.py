@@ -47,7 +47,7 @@ VARIANTS = {
 def _words() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Adjectives and nouns of the wonderwords package, RULER's source of names."""
     assets = resources.files("wonderwords") / "assets"
-    lists = [(assets / f"{name}list.txt").read_text().splitlines() for name in ("adjective", "noun")]
+    lists = [(assets / f"{name}list.txt").read_text(encoding="utf-8").splitlines() for name in ("adjective", "noun")]
     return tuple(tuple(word for line in lines if (word := line.strip())) for lines in lists)
 
 
@@ -73,7 +73,7 @@ def running_text(path: str | Path) -> str:
     """The haystack of variant 1: a text file, or the ``text`` of every record of a JSON or parquet file, in order."""
     path = Path(path)
     if path.suffix == ".txt":
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     texts = [record.get("text") if isinstance(record, dict) else record for _, record in records(path)]
     if not all(isinstance(text, str) for text in texts):
         raise UserError(f"{path} has records without a `text`; give running text (.txt, or JSON or parquet with a text column).")

@@ -1,10 +1,13 @@
 """What every kind of training process is given: paths that mean the same elsewhere, and environment variables."""
 
+import os
 import secrets
 from pathlib import Path
 
 from tamtrl.settings import Resources
 from tamtrl.training.time_limit import stop_at
+
+ROOT = Path(__file__).parents[2]
 
 
 def model_path(path: str) -> str:
@@ -22,6 +25,10 @@ def environment(model_path: str, resources: Resources, attempt_log: Path) -> dic
         "TOKENIZERS_PARALLELISM": "false",
         "WANDB_MODE": "disabled",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONUTF8": "1",
+        # The code of the process that starts it, and not of the folder that it works in, which may be another checkout.
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "VERL_USE_EXTERNAL_MODULES": "tamtrl.training.own_sockets",
     } | stop_at()
     if Path(model_path).exists():

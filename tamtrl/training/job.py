@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -15,9 +14,8 @@ from pathlib import Path
 from tamtrl import files
 from tamtrl.errors import UserError
 from tamtrl.training import metrics, processes
+from tamtrl.training.checkpoints import TRACKER, Checkpoints, of_verl, saved_by, step_of
 from tamtrl.training.time_limit import OutOfTimeError, requeue
-
-TRACKER = "latest_checkpointed_iteration.txt"
 
 
 @dataclass(frozen=True)
@@ -25,19 +23,28 @@ class Job:
     """``scratch`` keeps checkpoints and logs between attempts and is never an output, so that a failed job loses nothing.
 
     verl's trainers differ in where a checkpoint keeps the model (``model``, a Hugging Face folder) and in the file that is
-    written last (``last_file``); ``describe`` makes a line of progress of a step's values, or None. ``complete`` says whether
-    the last step's values hold all that is logged after its checkpoint.
+    written last (``last_file``, with {rank} where each rank writes one); ``describe`` makes a line of progress of a step's
+    values, or None. ``complete`` says whether the last step's values hold all that is logged after its checkpoint.
     """
 
     scratch: Path
     steps: int
     command: list[str]
     environment: Callable[[Path], dict[str, str]]
+    ranks: int
     model: str
     last_file: str
     stall_minutes: float
     describe: Callable[[int, dict], str | None]
     complete: Callable[[dict], bool] = lambda values: True
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return of_verl(self.checkpoints, self.model, self.last_file)
+
+    @property
+    def _register(self) -> Path:
+        return self.scratch / "processes.json"
 
     @property
     def attempts(self) -> Path:
@@ -49,38 +56,43 @@ class Job:
 
     def run(self, say: Callable[[str], None]) -> Path:
         """Train to the last step; returns the folder of the final model. One process at a time."""
-        done = self.last_checkpoint()
-        if done < self.steps:
-            say(f"Training {self.steps} steps" + (f", resuming after step {done}." if done else "."))
+        processes.clear(self._register)  # ranks that outlived a killed attempt would go on saving
+        last = self._checkpoints.last()
+        done = step_of(last) if last else 0
+        logged = metrics.read_steps(self.attempts.glob("*.jsonl")).get(self.steps, {})
+        finished = done == self.steps and self.complete(logged)
+        if last and not finished:
+            self._require_ranks(last)
+        self.last_checkpoint(say)
+        if not finished:
+            if done < self.steps:
+                say(f"Training {self.steps} steps" + (f", resuming after step {done}." if done else "."))
+            else:
+                say(f"Trained {self.steps} steps; the last validation is missing.")
             self._attempt(say, done)
-            done = self.last_checkpoint()
-        elif not self.complete(metrics.read_steps(self.attempts.glob("*.jsonl")).get(self.steps, {})):
-            say(f"Trained {self.steps} steps; the last validation is missing.")
-            self._attempt(say, done)
+            done = self.last_checkpoint(say)
         if done != self.steps:
             raise UserError(f"Training ended after step {done} of {self.steps}; see {self.scratch}/train.log.")
-        final = self.checkpoints / f"global_step_{self.steps}" / self.model
-        if not (final / "config.json").exists():
-            raise UserError(f"The last checkpoint has no Hugging Face model in {final}; was it pruned by hand?")
-        return final
+        return self.checkpoints / f"global_step_{self.steps}" / self.model
 
-    def last_checkpoint(self) -> int:
-        """The step of the last complete checkpoint, 0 if none. What is half-written, pruned to a shell or older is removed,
-        and verl's tracker file is mended where a kill cut it off. verl writes the model first and the tracker last."""
-        if not self.checkpoints.is_dir():
-            return 0
-        folders = {int(m[1]): f for f in self.checkpoints.iterdir() if (m := re.fullmatch(r"global_step_(\d+)", f.name))}
-        needed = (self.last_file, f"{self.model}/config.json")
-        last = max((step for step, f in folders.items() if all((f / name).exists() for name in needed)), default=0)
-        for step, folder in folders.items():
-            if step != last:
-                shutil.rmtree(folder)
-        tracker = self.checkpoints / TRACKER
+    def last_checkpoint(self, say: Callable[[str], None]) -> int:
+        """The step of the newest whole checkpoint, 0 if none; the others are tidied away (checkpoints.py), and verl's tracker
+        names this one, or nothing."""
+        last = self._checkpoints.tidy(say)
         if last:
-            files.write_text(tracker, str(last))
+            files.write_text(self.checkpoints / TRACKER, str(step_of(last)))
         else:
-            tracker.unlink(missing_ok=True)
-        return last
+            (self.checkpoints / TRACKER).unlink(missing_ok=True)
+        return step_of(last) if last else 0
+
+    def _require_ranks(self, last: Path) -> None:
+        """verl can load a checkpoint only into as many ranks as saved it, each its own part."""
+        if (saved := saved_by(last, self.model)) != self.ranks:
+            ranks = "1 rank" if saved == 1 else f"{saved} ranks"
+            raise UserError(
+                f"Checkpoint {last} was saved by {ranks}, and no other number can load it; this run has {self.ranks} "
+                f"(resources.train: devices x nodes). Run again with {saved}, or move {self.checkpoints} away to begin anew."
+            )
 
     def _attempt(self, say: Callable[[str], None], done: int) -> None:
         self.attempts.mkdir(exist_ok=True)
@@ -91,15 +103,16 @@ class Job:
             self.command,
             self.environment(attempt_log),
             log,
-            self.scratch / "processes.json",
+            self._register,
             self._progress(attempt_log, say),
             60 * self.stall_minutes,
         )
         if code:
             cause = processes.cause(log, begin)
             if OutOfTimeError.__name__ in cause:
-                stopped = f"Training stopped after step {self.last_checkpoint()} of {self.steps}, before the job's time limit"
-                if self.last_checkpoint() > done:  # else it would go on so for ever
+                saved = self.last_checkpoint(say)
+                stopped = f"Training stopped after step {saved} of {self.steps}, before the job's time limit"
+                if saved > done:  # else it would go on so for ever
                     say(f"{stopped}.")
                     requeue(say)
                 raise UserError(f"{stopped}; the same command continues.")
@@ -134,7 +147,7 @@ def require_room(folder: Path) -> None:
 @contextmanager
 def locked(scratch: Path) -> Iterator[None]:
     """Two jobs must not train one run: the second is refused while the first lives."""
-    with (scratch / "lock").open("w") as stream:
+    with (scratch / "lock").open("w", encoding="utf-8") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

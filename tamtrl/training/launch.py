@@ -153,6 +153,8 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
         config = verl_config(run, where, Path(checkpoints), url)
         if address:
             config.ray_kwargs.ray_init = {"address": address}  # whose nodes have been counted already
+        # Ray's workers look for code first where their driver works, which may be another checkout.
+        os.chdir(Path(checkpoints).parent)
         run_ppo(config, task_runner_class=ray.remote(TurnCreditRunner))
 
 

@@ -88,7 +88,7 @@ def read_steps(paths: Iterable[Path]) -> dict[int, dict]:
     steps: dict[int, dict] = {}
     for path in sorted(paths):
         attempt: dict[int, dict] = {}
-        for line in path.read_text().splitlines():
+        for line in path.read_text(encoding="utf-8").splitlines():
             try:
                 record = json.loads(line)
             except json.JSONDecodeError:
@@ -124,7 +124,7 @@ def write_table(
     steps = read_steps(paths)
     rows = [{"step": step} | _rename(steps[step], columns, prefixes) for step in sorted(steps)]
     extra = sorted({key for row in rows for key in row} - {"step", *columns})
-    with files.whole(destination) as temporary, temporary.open("w", newline="") as stream:
+    with files.whole(destination) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, ["step", *columns, *extra])
         writer.writeheader()
         writer.writerows(rows)

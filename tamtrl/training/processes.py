@@ -103,7 +103,7 @@ def segments(processes: set[psutil.Process]) -> set[str]:
 def _mapped_inodes(pid: int) -> set[int]:
     """By inode, because glibc maps a semaphore under another name than it then gives the file."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines()
     except OSError:
         return set()
     fields = [line.split(maxsplit=5) for line in lines if str(SHARED_MEMORY) in line]
@@ -160,7 +160,7 @@ def supervise(
     the command started survives this call. If this process itself is killed, ``register`` says what may be left, and
     the next call with the same register clears it away.
     """
-    _clear(register)
+    clear(register)
     mark = uuid.uuid4().hex
     # Ray's socket paths must stay short (107 bytes), so not under the run's folder.
     temporary = tempfile.mkdtemp(prefix="tamtrl-")
@@ -196,18 +196,18 @@ def supervise(
         with suppress(OSError):  # on a full disk, what was written last has to do
             _write(register, mark, temporary, mapped | segments(family(mark)))
         kill_family(mark, seen)
-        _clear(register)
+        clear(register)
 
 
 def _write(register: Path, mark: str, temporary: str, mapped: set[str]) -> None:
     files.write_text(register, json.dumps({"mark": mark, "temporary": temporary, "segments": sorted(mapped)}))
 
 
-def _clear(register: Path) -> None:
+def clear(register: Path) -> None:
     """Remove what a register names: processes, the temporary folder, shared memory; then the register."""
     if not register.exists():
         return
-    left = json.loads(register.read_text())
+    left = json.loads(register.read_text(encoding="utf-8"))
     kill_family(left["mark"])
     shutil.rmtree(left["temporary"], ignore_errors=True)
     remove_segments(set(left["segments"]))

@@ -45,6 +45,7 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
         run.training.steps,
         [*launcher, str(run_file), str(scratch / "checkpoints"), json.dumps(vars(resources))],
         lambda attempt_log: environment(run.model_path, resources, attempt_log),
+        ranks=resources.devices * resources.nodes,
         model="actor/huggingface",
         last_file="data.pt",
         stall_minutes=run.training.stall_minutes,

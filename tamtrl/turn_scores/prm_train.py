@@ -20,9 +20,11 @@ from tamtrl.errors import UserError
 from tamtrl.machine import require
 from tamtrl.provenance import digest
 from tamtrl.settings import ProcessRewardModel, Resources
+from tamtrl.training.checkpoints import Checkpoints, intact
 from tamtrl.training.job import locked
 
 BINS = 10
+STATE = "trainer_state.json"
 
 
 class TurnLabels(Dataset):
@@ -69,14 +71,14 @@ def train(
     scratch.mkdir(parents=True, exist_ok=True)
     with locked(scratch):
         trainer = _trainer(run, resources, model, tokenizer, TurnLabels(training), scratch, say)
-        last = last_checkpoint(scratch)
+        last = checkpoints(scratch).tidy(say)
         say(f"Training on {len(training)} turns" + (f", resuming from {last.name}." if last else "."))
         trainer.train(resume_from_checkpoint=str(last) if last else None)
         logits = trainer.predict(TurnLabels(held_out)).predictions.reshape(-1)
         probabilities = 1 / (1 + np.exp(-logits.astype(np.float64)))
         outcomes = held_out["label"].to_numpy()
         bins = calibration(probabilities, outcomes)
-        report = json.loads(labels.read_text()) | quality(probabilities, outcomes, bins)
+        report = json.loads(labels.read_text(encoding="utf-8")) | quality(probabilities, outcomes, bins)
         say(f"held out: accuracy {report['accuracy']:.4f}, AUROC {report['auroc']:.4f}")
         output.mkdir(parents=True, exist_ok=True)
         with files.whole(output / "calibration.csv") as temporary:
@@ -122,15 +124,14 @@ def _trainer(run: ProcessRewardModel, resources: Resources, model, tokenizer, da
     return trainer
 
 
-def last_checkpoint(scratch: Path) -> Path | None:
-    """The last complete one; the Trainer writes its state last. What a kill left half-written is removed."""
-    complete = []
-    for folder in scratch.glob("checkpoint-*"):
-        if (folder / "trainer_state.json").exists():
-            complete.append(folder)
-        else:
-            shutil.rmtree(folder)
-    return max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+def checkpoints(scratch: Path) -> Checkpoints:
+    """The Trainer writes its state last. It would go on without an optimizer's state that is not there."""
+
+    def lacks(checkpoint: Path) -> str:
+        names = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", STATE)
+        return next((name for name in names if not intact(checkpoint / name)), "")
+
+    return Checkpoints(scratch, "checkpoint-", lacks, finished=lambda checkpoint: intact(checkpoint / STATE))
 
 
 def calibration(probabilities: np.ndarray, outcomes: np.ndarray) -> pd.DataFrame:

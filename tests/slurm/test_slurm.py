@@ -13,6 +13,7 @@ import pytest
 import yaml
 from jobs import checkpoints, ended, environment, left_running, lose_processes, queue, start, wait_for
 
+RUN = "runs/toy/memagent/main/seed0"
 # Pretend GPUs are handed out like real ones, though nothing computes on them here.
 ON_GPUS = ["--set-resources", "train_rl:gpu=2", "train_rl:gpu_model=a100"]
 
@@ -55,6 +56,20 @@ def test_second_run_does_nothing(undisturbed):
     run = start(folder, *ON_GPUS)
     _, told = run.communicate(timeout=300)
     assert run.returncode == 0 and "Nothing to be done" in told
+
+
+def test_a_first_run_and_its_list_of_checks(undisturbed):
+    """What config/smoke.yaml asks of one GPU, here of CPUs: the last step is resumed in a job of its own."""
+    folder, _ = undisturbed
+    run = start(folder, *ON_GPUS, "--", "smoke")
+    _, told = run.communicate(timeout=600)
+    assert run.returncode == 0, told[-5000:]
+    checks = [line for line in (folder / "results/small/smoke.md").read_text().splitlines() if "| yes |" in line]
+    assert len(checks) == 7 and any("resumed from step 3, step 4 was done again" in line for line in checks)
+    again = [
+        pd.read_csv(folder / f"results/small/{RUN}/{name}").set_index("step") for name in ("metrics.csv", "resumed/metrics.csv")
+    ]
+    assert again[0]["outcome"][4] == again[1]["outcome"][4] and not left_running()
 
 
 def test_another_folder_takes_all_from_the_cache(undisturbed, cache, tmp_path):

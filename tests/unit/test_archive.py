@@ -172,7 +172,7 @@ def test_what_has_changed_is_named(recorded, capsys, change, message):
 
 def test_a_card_says_all_that_a_run_was_made_with(results):
     card = json.loads((results / "runs" / NAME / "card.json").read_text())
-    assert set(card) == {"run", "code", "versions", "hardware", "data", "model", "ended", "seconds"}
+    assert set(card) == {"run", "resources", "code", "versions", "hardware", "data", "model", "ended", "seconds"}
     assert (
         card["run"]["seed"] == 0 and {"commit", "dirty", "local_changes"} >= set(card["code"]) and card["hardware"]["cores"] >= 1
     )

@@ -1,6 +1,10 @@
 """What a result depends on of this package's code, and what it doesn't."""
 
+import ast
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from conftest import REPOSITORY
@@ -77,3 +81,31 @@ def test_modules_that_are_named_exist():
         code_digest.digest("tamtrl.nothing")
     without = code_digest.closure(["tamtrl.training.agent_loop"], {"tamtrl.turn_scores.client"})
     assert "tamtrl.turn_scores.judge" not in without and "tamtrl.reading.reader" in without
+
+
+def test_code_is_written_alike_by_every_python():
+    """By hand: no empty field, which versions have more or fewer of; neighbouring text of an f-string as one; only ASCII."""
+    tree = ast.parse("def f(x=None):\n    return f'é{x!r:>3}' 'b'\n")
+    assert code_digest.canonical(tree) == (
+        "Module(body=[FunctionDef(args=arguments(args=[arg(arg='x')], defaults=[Constant()]), "
+        "body=[Return(value=JoinedStr(values=["
+        "Constant(value='\\xe9'), "
+        "FormattedValue(conversion=114, format_spec=JoinedStr(values=[Constant(value='>3')]), value=Name(id='x')), "
+        "Constant(value='b')]))], name='f')])"
+    )
+    tree.body[0].type_params = []  # as Python 3.12 has it
+    tree.body[0]._fields = (*tree.body[0]._fields, "type_params")
+    assert "type_params" not in code_digest.canonical(tree)
+    cut = ast.JoinedStr([ast.Constant("a"), ast.Constant("b")])
+    assert code_digest.canonical(cut) == "JoinedStr(values=[Constant(value='ab')])"
+
+
+def test_digests_do_not_depend_on_the_locale():
+    script = "from tamtrl import code_digest as c; print(c.digest('tamtrl.paper.tables'), c.of_training('teacher', True))"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True, env=os.environ | variables
+        ).stdout
+        for variables in ({"PYTHONUTF8": "1"}, {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"})
+    }
+    assert len(told) == 1

@@ -1,4 +1,4 @@
-"""Checkpoints, processes and locks of a training job."""
+"""Processes and locks of a training job."""
 
 import errno
 import io
@@ -14,25 +14,6 @@ import pytest
 
 from tamtrl.errors import UserError
 from tamtrl.training import job, processes
-
-
-@pytest.mark.parametrize("tracked", ["6", "", "nonsense", "2", None])
-def test_half_written_checkpoints_are_not_resumed(tmp_path, tracked):
-    training = job.Job(tmp_path, 6, [], dict, "actor/huggingface", "data.pt", 1, lambda step, values: None)
-    assert training.last_checkpoint() == 0
-    for step, parts in {2: ["data"], 4: ["data", "model"], 6: ["model"]}.items():  # pruned, complete, cut off
-        folder = training.checkpoints / f"global_step_{step}"
-        (folder / "actor" / "huggingface").mkdir(parents=True)
-        if "data" in parts:
-            (folder / "data.pt").touch()
-        if "model" in parts:
-            (folder / "actor" / "huggingface" / "config.json").touch()
-    tracker = training.checkpoints / "latest_checkpointed_iteration.txt"
-    if tracked is not None:
-        tracker.write_text(tracked)
-    assert training.last_checkpoint() == 4 and tracker.read_text() == "4"
-    assert [folder.name for folder in training.checkpoints.glob("global_step_*")] == ["global_step_4"]
-
 
 ORPHAN = """
 import subprocess, sys, time
@@ -133,7 +114,7 @@ def test_a_log_on_the_same_full_disk_says_nothing(tmp_path, monkeypatch):
         def write(self, data):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    training = job.Job(tmp_path, 6, ["false"], lambda log: {}, "model", "data.pt", 1, lambda step, values: None)
+    training = job.Job(tmp_path, 6, ["false"], lambda log: {}, 1, "model", "data.pt", 1, lambda step, values: None)
     with pytest.raises(UserError, match=r"no exception in the log .exit code 1"):
         training.run(print)
     monkeypatch.setattr(job.tempfile, "TemporaryFile", lambda dir: Full())

@@ -34,10 +34,23 @@ def test_gpus_that_are_asked_for(checkout):
         return re.search(r"rule train_rl:.*?resources: (.*?)\n", done.stdout, re.DOTALL)[1]
 
     assert "runtime=2880, nodes=1, gpu=8, gpu_model=a100, place=" in asked() and "mem_mb=262144" in asked()
-    two = asked("--config", "resources={train: {nodes: 2}}")
-    assert "nodes=2, gpu=16" in two and "--devices 8 --nodes 2" in two
+    two = asked("--config", "resources={train: {nodes: 2, devices: 4}}")
+    # of a node: a total over nodes fits no partition and no job step
+    assert "nodes=2, gres=gpu:a100:4, slurm_extra=--ntasks-per-node=1" in two and "--devices 4 --nodes 2" in two
     gres = asked("--config", "resources={gres: 'gpu:a100'}")
-    assert "gres=gpu:a100:8" in gres and "gpu=" not in gres.replace("gres=gpu", "") and "gpu_model" not in gres
+    assert "gres=gpu:a100:8" in gres and "slurm_extra" not in gres
+    assert all("gpu=" not in text.replace("gres=gpu", "") and "gpu_model" not in text for text in (two, gres))
+    assert "nodes=2, tasks=2, " in asked("--config", "resources={device: cpu, train: {nodes: 2}}")
+
+
+@pytest.mark.parametrize("profile", ["slurm", "local-gpu"])
+def test_a_first_run_on_one_gpu(checkout, profile):
+    """config/smoke.yaml: the real model at the real budgets, small enough for minutes, with one download of data."""
+    done = snakemake(checkout, "-n", "--profile", profile, "--configfile", "config/smoke.yaml", "--", "smoke", check=True).stdout
+    jobs = planned(done)
+    assert (jobs["train_rl"], jobs["smoke_resume"], jobs["predict"], jobs["fetch_file"], jobs["fetch_model"]) == (1, 1, 2, 1, 1)
+    training = re.search(r"rule train_rl:.*?resources: (.*?)\n", done, re.DOTALL)[1]
+    assert "gpu=1, gpu_model=a100" in training and "runtime=60" in training and "--devices 1 --nodes 1" in training
 
 
 def test_everything_at_toy_scale(checkout):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -92,9 +93,13 @@ def run_folder(tmp_path_factory) -> Path:
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert not (folder / "out").exists()
+    refused = subprocess.run([*train_command(folder), "--devices", "2"], capture_output=True, text=True)
+    last = re.search(r"global_step_(\d+) was saved by 1 rank, .* this run has 2 ", refused.stderr)
+    assert refused.returncode == 2 and last, refused.stderr
 
     done = subprocess.run(train_command(folder), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
+    assert f"resuming after step {last[1]}." in done.stderr
     (folder / "second.log").write_text(done.stderr)
     assert left_over() <= before
     return folder

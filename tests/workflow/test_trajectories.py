@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,8 +131,11 @@ def sft(folder) -> pd.DataFrame:
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     assert tracker.exists() and not (folder / "sft").exists()
+    refused = tamtrl(*command[:-2], "--devices", 2)
+    last = re.search(r"global_step_(\d+) was saved by 1 rank, .* this run has 2 ", refused.stderr)
+    assert refused.returncode == 2 and last, refused.stderr
     done = tamtrl(*command[:-2])
-    assert done.returncode == 0 and "resuming after step" in done.stderr, done.stderr
+    assert done.returncode == 0 and f"resuming after step {last[1]}." in done.stderr, done.stderr
     assert left_over() <= before
     return pd.read_csv(folder / "sft" / "metrics.csv").set_index("step")
 

@@ -38,10 +38,11 @@ def snakemake(folder: Path, *arguments: str, check: bool = False) -> subprocess.
 @pytest.fixture(scope="module")
 def sample(checkout) -> tuple[Path, list[str]]:
     """config/sample.yaml run to the end on made-up files, with the backbone and TAMTRL."""
-    for name, numbers in {"train": range(80), "dev": range(100, 140)}.items():
-        (checkout / f"{name}.json").write_text(json.dumps([hotpot_record(n) for n in numbers]))
-    arguments = ["--profile", "toy", "--configfile", "config/sample.yaml", "--config", "hotpotqa_train=train.json"]
-    arguments += ["hotpotqa_dev=dev.json", "select={model: [sample], method: [base, tamtrl]}"]
+    (checkout / "my own").mkdir()
+    for name, numbers in {"train": range(80), "dev's": range(100, 140)}.items():
+        (checkout / "my own" / f"{name}.json").write_text(json.dumps([hotpot_record(n) for n in numbers]))
+    arguments = ["--profile", "toy", "--configfile", "config/sample.yaml", "--config", "hotpotqa_train=my own/train.json"]
+    arguments += ["hotpotqa_dev=my own/dev's.json", "select={model: [sample], method: [base, tamtrl]}"]
     # two data-parallel ranks and the frozen teacher: paths that the toy configuration does not take
     arguments += ["credit={teacher: reference}", "resources={train: {devices: 2}}"]
     done = snakemake(checkout, *arguments)

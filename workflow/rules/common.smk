@@ -19,21 +19,15 @@ from snakemake.utils import update_config
 # Everything of ours is found from here, wherever Snakemake was started, and also when this workflow is a module of another.
 ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
 sys.path.insert(0, str(ROOT))
-import tamtrl
-from tamtrl import code_digest, costs, credit, slurm
+from tamtrl import checkout, code_digest, costs, credit, slurm
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 
-if Path(tamtrl.__file__).parents[1].resolve() != ROOT:
-    raise WorkflowError(
-        f"{ROOT} would run the code of {Path(tamtrl.__file__).parents[1]}: one workflow can use one checkout only."
-    )
-# Rules say `tamtrl`: this checkout's, by the Python that runs Snakemake, and not what the environment has under that name.
-os.environ["PATH"] = f"{ROOT / 'workflow' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-os.environ["TAMTRL_PYTHON"] = sys.executable
+try:
+    checkout.use(ROOT, submitted=workflow.remote_exec)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
 slurm.be_patient()
-if workflow.remote_exec:  # in a job that Snakemake submitted
-    os.environ["TAMTRL_JOB_RESTARTABLE"] = "1"
 
 
 def ours(path):
@@ -60,7 +54,7 @@ def check(document, schema, where):
     error = best_match(Draft202012Validator(schema).iter_errors(document))
     if error:
         place = ".".join(map(str, error.absolute_path))
-        raise WorkflowError(f"{where}{': ' + place if place else ''}: {error.message}")
+        raise WorkflowError(": ".join(filter(None, [str(where), place, error.message])))
 
 
 def known(values, allowed, what):
@@ -177,11 +171,8 @@ known(config["train_sets"].values(), list(DATASETS), "data set in train_sets:")
 known(config["closed_book"]["models"], list(MODELS), "model in closed_book:")
 STAND_INS = {name: DATASETS[name]["stands_for"] for name in EVALUATED if "stands_for" in DATASETS[name]}
 # Under every table: what it was made at, and that generated sets are no benchmarks of the paper.
-NOTE = config["note"] + (
-    f" Generated stand-ins: {', '.join(f'{name} for {paper}' for name, paper in STAND_INS.items())}."
-    if STAND_INS
-    else ""
-)
+NAMED = ", ".join(f"{name} for {paper}" for name, paper in STAND_INS.items())
+NOTE = f"{config['note']} Generated stand-ins: {NAMED}." if STAND_INS else config["note"]
 
 
 def alternatives(names):

@@ -32,12 +32,8 @@ rule link_model:
     wildcard_constraints:
         model=alternatives(name for name in MODELS if given_folder(name)),
     localrule: True
-    run:
-        folder = Path(output[0])
-        folder.mkdir()
-        for file in map(Path, input):
-            # From where the folder really is: results may be a link to another disk.
-            (folder / file.name).symlink_to(os.path.relpath(file.parent.resolve() / file.name, folder.resolve()))
+    shell:
+        "tamtrl link {input:q} --output {output:q} 2> {log:q}"
 
 
 def sums(folder):

@@ -29,7 +29,7 @@ def settings_of(case):
 
 def restorable():
     """Runs of the archive that stand for selected ones, by what is restored of them: records (predictions too) or models; and
-    predictions of tests beside Table 1, as RUN/tests/TEST/predictions/BENCHMARK."""
+    predictions of tests beside Table 1, as (RUN, tests/TEST/predictions/BENCHMARK)."""
     found = {"records": [], "models": [], "tests": []}
     index_file = archive_index()
     if index_file is None:
@@ -49,7 +49,7 @@ def restorable():
             inside = f"tests/{test}/predictions/{benchmark}"
             as_asked = archive.settings_digest(evaluation_run(row, case["seed"], TESTS[test].get("reading")))
             if entry.get("tests", {}).get(test) == as_asked and f"{inside}.jsonl.gz" in entry["files"]:
-                found["tests"].append(f"{name}/{inside}")
+                found["tests"].append((name, inside))
         if entry["evaluation"] == evaluation and {f"predictions/{name}.jsonl.gz" for name in EVALUATED} <= set(
             entry["files"]
         ):
@@ -117,8 +117,8 @@ rule restore_test:
     log:
         "<logs>/restore/{run}/{inside}.log",
     wildcard_constraints:
-        run=alternatives(name.split("/tests/")[0] for name in RESTORED["tests"]),
-        inside=alternatives(f"tests/{name.split('/tests/')[1]}" for name in RESTORED["tests"]),
+        run=alternatives(run for run, _ in RESTORED["tests"]),
+        inside=alternatives(inside for _, inside in RESTORED["tests"]),
     localrule: True
     params:
         archive=config["archive"],

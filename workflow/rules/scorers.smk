@@ -47,10 +47,8 @@ def scorer_models(row):
 def prm_shards(wildcards):
     row = prm_trajectories()
     key = generation_key(generation_settings(row, wildcards.seed))
-    return collect(
-        TRAJECTORIES.format(teacher=row["model"], generation=key) + "/shard{shard}.jsonl.gz",
-        shard=range(GENERATIONS[key]["shards"]),
-    )
+    folder = TRAJECTORIES.format(teacher=row["model"], generation=key)
+    return collect(f"{folder}/shard{{shard}}.jsonl.gz", shard=range(GENERATIONS[key]["shards"]))
 
 
 def prm_settings(seed):

@@ -151,6 +151,11 @@ def devices_of(stage):
     return config["resources"][stage]["devices"] * config["resources"][stage]["nodes"]
 
 
+def with_devices(jobs, files):
+    """Devices are no parameter: moving to another machine reruns nothing."""
+    return pd.DataFrame(jobs | {"file": files, "devices": [devices_of(stage) for stage in jobs["stage"]]})
+
+
 rule list_times:
     input:
         [job["file"] for job in TIMES],
@@ -160,10 +165,9 @@ rule list_times:
         "<logs>/tables/tableA2.jobs.log",
     localrule: True
     params:
-        jobs=[{key: job[key] for key in ("model", "method", "variant", "seed", "part", "stage")} for job in TIMES],
+        jobs={key: [job[key] for job in TIMES] for key in ("model", "method", "variant", "seed", "part", "stage")},
     run:
-        devices = [devices_of(job["stage"]) for job in params.jobs]
-        pd.DataFrame(params.jobs).assign(file=list(input), devices=devices).to_csv(output[0], index=False)
+        with_devices(params.jobs, list(input)).to_csv(output[0], index=False)
 
 
 def projected(row):
