@@ -1,40 +1,52 @@
 # Two commands set everything up from nothing: `make toy` and `make test`. PYTHON must be 3.11 or 3.12.
 PYTHON ?= python3.11
-BIN := .venv/bin
-export PATH := $(CURDIR)/$(BIN):$(PATH)
+# The folder of the environment. One that is there is of one kind, cpu or gpu, for good; another kind takes another folder.
+VENV ?= .venv
+KIND := $(shell cat "$(VENV)/kind" 2>/dev/null)
+export PATH := $(abspath $(VENV))/bin:$(PATH)
 .DEFAULT_GOAL := help
 .PHONY: help setup gpu toy test report plan lint format clean
+
+ifeq ($(KIND),gpu)
+ifneq ($(filter setup toy test,$(MAKECMDGOALS)),)
+$(error $(VENV) is a GPU environment, and `make $(filter setup toy test,$(MAKECMDGOALS))` takes the CPU one, which goes beside it: say VENV=.venv-cpu)
+endif
+endif
+ifeq ($(KIND),cpu)
+ifneq ($(filter gpu,$(MAKECMDGOALS)),)
+$(error $(VENV) is a CPU environment; the GPU one goes beside it: `make gpu VENV=.venv-gpu`, and VENV=.venv-gpu for what then uses it)
+endif
+endif
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
 
-setup: .venv/ready ## the pinned CPU environment in .venv (about 4 GB)
+setup: $(VENV)/ready ## the pinned CPU environment in .venv (about 4 GB); VENV=FOLDER for another folder
 
-.venv/ready: envs/cpu.lock envs/install.sh pyproject.toml
-	bash envs/install.sh cpu "$(PYTHON)" .venv
-	touch $@
+# Up to date with the lock of its kind. A new one is for CPUs.
+$(VENV)/ready: envs/$(or $(KIND),cpu).lock envs/install.sh pyproject.toml
+	bash envs/install.sh $(or $(KIND),cpu) "$(PYTHON)" "$(VENV)"
 
 gpu: ## the pinned CUDA environment in .venv instead, for machines and clusters with GPUs
-	bash envs/install.sh gpu "$(PYTHON)" .venv
-	touch .venv/ready
+	bash envs/install.sh gpu "$(PYTHON)" "$(VENV)"
 
-toy: .venv/ready ## the toy paper: every step of the paper on 2 CPU cores
+toy: $(VENV)/ready ## the toy paper: every step of the paper on 2 CPU cores
 	snakemake --profile toy
 
-test: .venv/ready ## all tests, the toy workflow end to end among them
+test: $(VENV)/ready ## all tests, the toy workflow end to end among them
 	python -m pytest
 
-report: .venv/ready ## report.zip with all tables, figures and run cards; CONFIG=config/toy.yaml for another configuration
+report: $(VENV)/ready ## report.zip with all tables, figures and run cards; CONFIG=config/toy.yaml for another configuration
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --cores 1 --report report.zip
 
-plan: .venv/ready ## what would run: jobs, GPU-hours, disk; CONFIG as above
+plan: $(VENV)/ready ## what would run: jobs, GPU-hours, disk; CONFIG as above
 	tamtrl plan -- --profile slurm $(if $(CONFIG),--configfile $(CONFIG))
 
-lint: .venv/ready ## ruff and snakefmt
+lint: $(VENV)/ready ## ruff and snakefmt
 	ruff check . && ruff format --check .
 	snakefmt --check Snakefile workflow
 
-format: .venv/ready
+format: $(VENV)/ready
 	ruff check --fix . && ruff format .
 	snakefmt Snakefile workflow
 

@@ -22,9 +22,9 @@ PY
     pip install -q "$torch" -r "$folder/vllm.in" -r "$here/cpu.in" setuptools==77.0.3
     pip freeze --all | grep -v -E '^pip==' | sed 's/^torch==.*/torch==2.13.0/' > "$folder/lock"
 else
-    # Metadata is enough here, and the packages are many gigabytes.
+    # Metadata is enough here, and the packages are many gigabytes. 2_31: what gpu_checks.sh asks for; below it llguidance has no wheel.
     pip install -q uv==0.13.9
-    "$folder/bin/uv" pip compile -q "$here/gpu.in" --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+    "$folder/bin/uv" pip compile -q "$here/gpu.in" --python-version 3.11 --python-platform x86_64-manylinux_2_31 \
         --no-header --no-annotate -o "$folder/lock"
 fi
 # They ask for a newer numpy than numba, and so vLLM, allows; they use nothing of it that is new.

@@ -1,9 +1,11 @@
-"""What a command of Snakemake would do, before it does anything: jobs, GPU-hours and disk by rule."""
+"""What a command of Snakemake would do, before it does anything: jobs, GPU-hours and disk by rule. One dry run, which waits for
+no lock and writes no results, so it may be asked of a folder where a workflow runs, or that can't be written."""
 
-import itertools
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,12 +17,44 @@ from tamtrl.errors import UserError
 TRAINING = ("train_rl", "distil", "distil_round")
 
 
-def snakemake(*arguments: str) -> str:
-    """What it printed; its own message where it refused."""
-    done = subprocess.run([sys.executable, "-m", "snakemake", *arguments], capture_output=True, text=True)
+def refusal(text: str) -> str:
+    """Snakemake's own message in one line: what follows the name of its exception, without places in its code."""
+    lines = text.strip().splitlines() or ["it printed nothing."]
+    heads = [number for number, line in enumerate(lines) if re.match(r"\w+(Exception|Error)\b.*:$", line)]
+    told = lines[heads[-1] + 1 :] if heads else lines[-1:]
+    return " ".join(line.strip() for line in told if not line.startswith('  File "'))
+
+
+def dry_run(arguments: Sequence[str], projection: Path) -> str:
+    """What it printed. A job that another Snakemake is at counts as one to do."""
+    command = [sys.executable, "-m", "tamtrl.plan", "--dry-run", "--rerun-incomplete", *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"TAMTRL_PROJECTION": str(projection)}
+    )
     if done.returncode:
-        raise UserError(f"snakemake {' '.join(arguments)} failed: {done.stderr.strip().splitlines()[-1]}")
+        raise UserError(f"snakemake {' '.join(arguments)} can't be planned: {refusal(done.stdout.strip() or done.stderr)}")
     return done.stdout + done.stderr
+
+
+def main() -> None:
+    """Snakemake. What it writes even in a dry run goes to a folder that is thrown away: its record of files seen, and where it
+    can't be made, all of `.snakemake`."""
+    from snakemake import cli, workflow
+    from snakemake.persistence.file import FilePersistence
+
+    with tempfile.TemporaryDirectory() as folder:
+
+        def persistence(**given):
+            try:
+                made = FilePersistence(**given)
+            except OSError:
+                made = FilePersistence(**given | {"path": Path(folder)})
+            made.iocache_path = folder
+            return made
+
+        workflow.FilePersistence = persistence
+        sys.argv[0] = "snakemake"  # for its own messages
+        cli.main()
 
 
 def jobs(text: str) -> Iterator[dict]:
@@ -65,17 +99,24 @@ def summary(planned: Sequence[dict], projected: pd.DataFrame) -> pd.DataFrame:
 
 
 def plan(arguments: Sequence[str]) -> str:
-    """``arguments``: of snakemake, targets before options. Only the projection is made; everything else is a dry-run."""
-    options = list(itertools.dropwhile(lambda argument: not argument.startswith("-"), arguments))
-    made = snakemake("project", "--force", "--executor", "local", "--cores", "1", *options)
-    where = re.search(r"^    output: (\S+projected\.csv)", made, re.MULTILINE)
-    planned = list(jobs(snakemake("--dry-run", *arguments)))
+    """``arguments``: of snakemake, targets before options."""
+    with tempfile.TemporaryDirectory() as folder:
+        projection = Path(folder) / "projection.csv"
+        told = dry_run(arguments, projection)
+        projected = pd.read_csv(projection, dtype={"model": str})
+    planned = list(jobs(told))
+    if not planned and "Nothing to be done" not in told:
+        raise UserError("Snakemake listed no jobs; leave out options that make it print less or something else.")
     if not planned:
         return "Nothing to be done."
-    table = summary(planned, pd.read_csv(Path(where.group(1)), dtype={"model": str}))
+    table = summary(planned, projected)
     shown = table.reset_index().to_string(index=False, float_format=lambda value: f"{value:,.0f}" if value else "–")
     return (
         f"{shown}\n\nAt most: the time limits of the configuration. Projected: reinforcement learning of models that "
         "tamtrl/costs.py knows, a lower bound by arithmetic; count on twice that. Disk: two checkpoints and the final model of "
         "each run, and the models to fetch that it knows."
     )
+
+
+if __name__ == "__main__":
+    main()

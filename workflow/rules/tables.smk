@@ -184,6 +184,18 @@ def projected(row):
     return {key: row[key] for key in ("model", "method", "variant")} | told
 
 
+PROJECTED = ["model", "method", "variant", "step_seconds", "hours", "gpu_hours", "assumptions"]
+
+
+def projections():
+    return [row for row in map(projected, RUNS.to_dict("records")) if row]
+
+
+# `tamtrl plan` asks for it while the rules are read: it makes a dry run, which runs none.
+if "TAMTRL_PROJECTION" in os.environ:
+    pd.DataFrame(projections(), columns=PROJECTED).to_csv(os.environ["TAMTRL_PROJECTION"], index=False)
+
+
 # What training should take on A100s, from the configuration alone.
 rule project:
     output:
@@ -192,8 +204,8 @@ rule project:
         "<logs>/tables/tableA2.projected.log",
     localrule: True
     params:
-        rows=lambda wc: [row for row in map(projected, RUNS.to_dict("records")) if row],
-        columns=["model", "method", "variant", "step_seconds", "hours", "gpu_hours", "assumptions"],
+        rows=lambda wc: projections(),
+        columns=PROJECTED,
     run:
         pd.DataFrame(params.rows, columns=params.columns).to_csv(output[0], index=False)
 
