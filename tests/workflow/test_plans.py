@@ -1,6 +1,7 @@
 """What the workflow would run: dry-runs of the configurations, and what jobs ask for."""
 
 import asyncio
+import os
 import re
 import shlex
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yte
 from snakemake.api import SnakemakeApi
 from snakemake.caching.hash import ProvenanceHashMap
 from snakemake.settings.enums import Quietness
@@ -41,6 +43,26 @@ def test_gpus_that_are_asked_for(checkout):
     assert "gres=gpu:a100:8" in gres and "slurm_extra" not in gres
     assert all("gpu=" not in text.replace("gres=gpu", "") and "gpu_model" not in text for text in (two, gres))
     assert "nodes=2, tasks=2, " in asked("--config", "resources={device: cpu, train: {nodes: 2}}")
+
+
+def test_what_differs_between_sites(checkout, monkeypatch):
+    """Environment variables of the slurm profile: some end in what jobs ask for, the others in options of Snakemake's own."""
+    for name, value in {"QOS": "long", "CONSTRAINT": "ib", "GPU_CONSTRAINT": "a100_80", "ACCOUNT": "lab"}.items():
+        monkeypatch.setenv(f"TAMTRL_SLURM_{name}", value)
+    target = "results/full/runs/0.6B/memagent/main/seed0/metrics.csv"
+    done = snakemake(checkout, "-n", target, "--profile", "slurm", check=True).stdout
+    for rule, constraint in {"train_rl": "a100_80", "prepare_multihop": "ib"}.items():
+        asked = re.search(rf"rule {rule}:.*?resources: (.*?)\n", done, re.DOTALL)[1]
+        assert f"constraint={constraint}" in asked and "qos=long" in asked and "slurm_account=lab" in asked
+    profile = checkout / "workflow" / "profiles" / "slurm" / "config.yaml"
+    told = {"RETRIES": "7", "LOCAL_CORES": "4", "STATUS": "sacct", "JOBS": "9", "POLL": "11", "PARTITIONS": "~/mine.yaml"}
+    for name, value in told.items():
+        monkeypatch.setenv(f"TAMTRL_SLURM_{name}", value)
+    with profile.open() as stream:
+        options = yte.process_yaml(stream, require_use_yte=True)
+    assert (options["retries"], options["local-cores"], options["slurm-status-command"], options["jobs"]) == (7, 4, "sacct", 9)
+    assert options["slurm-partition-config"] == os.path.expanduser("~/mine.yaml")
+    assert options["slurm-init-seconds-before-status-checks"] == 11
 
 
 @pytest.mark.parametrize("profile", ["slurm", "local-gpu"])
