@@ -1,21 +1,16 @@
 """What the workflow would run: dry-runs of the configurations, and what jobs ask for."""
 
-import asyncio
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import yte
-from snakemake.api import SnakemakeApi
-from snakemake.caching.hash import ProvenanceHashMap
-from snakemake.settings.enums import Quietness
-from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, ResourceSettings
 from test_workflow import planned, snakemake, with_path
 
 from tamtrl import cli
@@ -85,24 +80,40 @@ def test_everything_at_toy_scale(checkout):
     assert "results/toy/runs/toy/vanilla_kd/main/seed0/model" in done
 
 
+# By Snakemake's own functions, in a process of its own: one process can have the code of one checkout.
+KEYS = """
+import asyncio, json, sys
+from pathlib import Path
+from snakemake.api import SnakemakeApi
+from snakemake.caching.hash import ProvenanceHashMap
+from snakemake.settings.enums import Quietness
+from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, ResourceSettings
+
+config = ConfigSettings(configfiles=[Path(name) for name in sys.argv[1:]])
+with SnakemakeApi(OutputSettings(quiet={Quietness.ALL}, dryrun=True)) as api:
+    planned = api.workflow(ResourceSettings(cores=1), config_settings=config, snakefile=Path("Snakefile"))
+    planned.dag(DAGSettings(targets={"all"})).execute_workflow(executor="dryrun")
+    every = list(planned._workflow.dag.jobs)
+    jobs = [job for job in every if job.rule.cache.output]
+    keys = ProvenanceHashMap()
+    hashes = [asyncio.run(keys.get_provenance_hash(job)) for job in jobs]
+folders = {file for job in every for file in job.output if file.is_directory}
+inputs = [file for job in jobs for file in job.input if file in folders or Path(file).is_dir()]
+print(json.dumps({"folders": inputs, "rules": [job.rule.name for job in jobs], "keys": hashes}))
+"""
+
+
 @pytest.mark.parametrize("files", [[], ["config/toy-full.yaml"]])
-def test_every_cached_job_has_a_key(checkout, monkeypatch, files):
+def test_every_cached_job_has_a_key(checkout, files):
     """Where parameters or inputs have no hash, Snakemake says so only in the job, after it waited for its GPUs."""
-    monkeypatch.chdir(checkout)
-    config = ConfigSettings(configfiles=list(map(Path, files)))
-    with SnakemakeApi(OutputSettings(quiet={Quietness.ALL}, dryrun=True)) as api:
-        planned = api.workflow(ResourceSettings(cores=1), config_settings=config, snakefile=Path("Snakefile"))
-        planned.dag(DAGSettings(targets={"all"})).execute_workflow(executor="dryrun")
-        every = list(planned._workflow.dag.jobs)
-        jobs = [job for job in every if job.rule.cache.output]
-        keys = ProvenanceHashMap()
-        hashes = [asyncio.run(keys.get_provenance_hash(job)) for job in jobs]
+    command = [sys.executable, "-c", KEYS, *files]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, env=with_path())
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
     # a job on a cluster knows no other jobs, so it takes the content of its inputs, which folders don't have
-    folders = {file for job in every for file in job.output if file.is_directory}
-    assert not any(file in folders or Path(file).is_dir() for job in jobs for file in job.input)
-    rules = {job.rule.name for job in jobs}
-    assert {"train_rl", "distil", "generate", "predict", "predict_test", "train_prm_model"} <= rules
-    assert len(set(hashes)) == len(jobs)
+    assert not told["folders"]
+    assert {"train_rl", "distil", "generate", "predict", "predict_test", "train_prm_model"} <= set(told["rules"])
+    assert len(set(told["keys"])) == len(told["rules"])
 
 
 @pytest.mark.parametrize("arguments", [[], ["--configfile", "config/toy-full.yaml"]])
