@@ -126,10 +126,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--scratch", type=Path, required=True, help="checkpoints and logs, kept between attempts")
     add_resources(sub)
 
-    sub = verb("smoke-resume", verbs.smoke_resume, "Train the last step of a finished run again, from the checkpoint before it.")
+    sub = verb("smoke-resume", verbs.smoke_resume, "Train a run, kill it after its first checkpoint, and resume it.")
     sub.add_argument("run", type=Path, help="the run's complete configuration")
-    sub.add_argument("--scratch", type=Path, required=True, help="of the finished run")
-    sub.add_argument("--again", type=Path, required=True, help="checkpoints and logs of the step that is done again")
+    sub.add_argument("--scratch", type=Path, required=True, help="its checkpoints and logs, apart from those of the run itself")
     add_resources(sub)
 
     sub = verb("smoke-report", verbs.smoke_report, "Say whether what must be true of a first run is.")

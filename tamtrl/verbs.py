@@ -129,7 +129,7 @@ def train(args: argparse.Namespace) -> None:
 def smoke_resume(args: argparse.Namespace) -> None:
     from tamtrl.training.smoke import resume
 
-    resume(args.run, args.resources, args.output, args.scratch, args.again, say)
+    resume(args.run, args.resources, args.output, args.scratch, say)
 
 
 def smoke_report(args: argparse.Namespace) -> None:

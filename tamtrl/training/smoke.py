@@ -1,40 +1,55 @@
-"""A first run that costs minutes: does what the docs promise hold on this machine? Its last step is done again from the
-checkpoint before it, and what came out is compared with what must be true of any run."""
+"""A first run that costs minutes: does what the docs promise hold on this machine? It is trained a second time, killed and
+resumed, and what came out is compared with what must be true of any run."""
 
 import json
 import math
-import os
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
+import psutil
 
 from tamtrl import costs, files
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources, Run
-from tamtrl.training.job import locked
+from tamtrl.training.checkpoints import TRACKER
+from tamtrl.training.metrics import read_steps
 from tamtrl.training.train import identity, train
 
 ROUNDING = 0.05  # most that rollouts' and trainer's log-probabilities may differ on average, bfloat16 and other kernels included
 
 
-def resume(run_file: Path, resources: Resources, output: Path, scratch: Path, again: Path, say: Callable[[str], None]) -> None:
-    """Train the last step of a finished run once more, in the scratch folder ``again``, from the checkpoint before it."""
+def resume(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
+    """Train a run in a scratch folder of its own, kill the trainer after its first checkpoint, and let the same call continue.
+    ``output`` gets what a run makes, and attempts.json: the steps that each attempt did."""
     run = Run.load(run_file)
-    done, anew = scratch / identity(run), again / identity(run)
-    step = f"global_step_{run.training.steps - 1}"
-    if not (done / "checkpoints" / step).is_dir():
-        raise UserError(
-            f"{done}/checkpoints has no {step} to resume from; the run must have `training.save_every: 1`, at least 2 steps and "
-            "`checkpoints_kept: 2`, and its scratch must still be there."
-        )
-    shutil.rmtree(anew, ignore_errors=True)
-    anew.mkdir(parents=True)
-    with locked(done):
-        # Links: verl writes a checkpoint's files once.
-        shutil.copytree(done / "checkpoints" / step, anew / "checkpoints" / step, copy_function=os.link)
-    train(run_file, resources, output, again, say)
+    if run.training.save_every > 1 or run.training.steps < 3:
+        raise UserError(f"{run_file}: a run to be resumed needs training.save_every 1 and at least 3 steps.")
+    again = scratch / identity(run)
+    shutil.rmtree(again, ignore_errors=True)
+    killer = threading.Thread(target=_kill_after_first_checkpoint, args=[again], daemon=True)
+    killer.start()
+    try:
+        train(run_file, resources, output, scratch, say)
+        raise RuntimeError("training ended before it could be killed")
+    except UserError as error:
+        say(f"As intended: {error}")
+    train(run_file, resources, output, scratch, say)
+    logs = sorted((again / "attempts").glob("*.jsonl"))
+    attempts = [[step for step, values in read_steps([log]).items() if "tamtrl/outcome" in values] for log in logs]
+    files.write_text(output / "attempts.json", json.dumps(attempts))
+
+
+def _kill_after_first_checkpoint(scratch: Path) -> None:
+    """The training process of this process, as the kernel would for want of memory."""
+    while not (scratch / "checkpoints" / TRACKER).exists():
+        time.sleep(0.1)
+    for child in psutil.Process().children():
+        if "tamtrl.training.launch" in child.cmdline():
+            child.kill()
 
 
 def report(run_file: Path, run_folder: Path, resumed: Path, table: Path, output: Path, say: Callable[[str], None]) -> None:
@@ -56,7 +71,7 @@ def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple
     """What must be true, whether it is, and what was found."""
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
     metrics = pd.read_csv(folder / "metrics.csv").set_index("step")
-    again = pd.read_csv(resumed / "metrics.csv").set_index("step")
+    again = pd.read_csv(resumed / "metrics.csv").dropna(subset="outcome")
     steps = metrics.dropna(subset="outcome")
     where, hardware = card["resources"], card["hardware"]
     visible = [name for name in (hardware["visible_devices"] or "").split(",") if name]
@@ -74,9 +89,10 @@ def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple
     yield "rollouts and trainer agree: weights reach the engine", bool((differences < ROUNDING).all()), found
     first = float(steps["kl"].iloc[0])
     yield "no distance from the reference before the first update", abs(first) < 1e-3, f"KL {first:.2g}"
-    told = again.dropna(subset="outcome")["outcome"]
-    found = f"outcome {_listed(told)}, before {steps['outcome'].iloc[-1]:.2g} (equal on a CPU)"
-    yield f"resumed from step {last - 1}, step {last} was done again", list(told.index) == [last], found
+    attempts = json.loads((resumed / "attempts.json").read_text(encoding="utf-8"))
+    went_on = len(attempts) == 2 and attempts[1][:1] > [1] and set().union(*attempts) == set(range(1, last + 1))
+    found = f"steps {attempts}; outcomes {_listed(again['outcome'])}, undisturbed {_listed(steps['outcome'])} (equal on a CPU)"
+    yield "killed after its first checkpoint, training went on from there", went_on, found
     shown = pd.read_csv(table)
     shown = shown[shown["model"].astype(str) == run.model]
     yield "tables have numbers", bool(len(shown) and shown["reproduced"].notna().all()), f"{len(shown)} cells in {table}"

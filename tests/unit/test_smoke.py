@@ -29,7 +29,8 @@ def first_run(tmp_path) -> Path:
     (tmp_path / "card.json").write_text(json.dumps(card))
     (tmp_path / "resumed").mkdir()
     pd.DataFrame(METRICS).to_csv(tmp_path / "metrics.csv", index=False)
-    pd.DataFrame(METRICS).tail(1).to_csv(tmp_path / "resumed" / "metrics.csv", index=False)
+    pd.DataFrame(METRICS).to_csv(tmp_path / "resumed" / "metrics.csv", index=False)
+    (tmp_path / "resumed" / "attempts.json").write_text("[[1, 2], [2, 3]]")  # killed in step 3, or before step 2 was saved
     pd.DataFrame({"model": ["0.6B"] * 2, "reproduced": [10.0, 20.0]}).to_csv(tmp_path / "table1.csv", index=False)
     return tmp_path
 
@@ -66,9 +67,11 @@ def test_devices_resuming_and_tables_that_are_not_there(first_run):
     card = json.loads((first_run / "card.json").read_text())
     card["hardware"]["visible_devices"] = "0,1,2,3,4,5,6,7"  # all, where one was asked for
     (first_run / "card.json").write_text(json.dumps(card))
-    pd.DataFrame(METRICS).to_csv(first_run / "resumed" / "metrics.csv", index=False)  # from the beginning
+    (first_run / "resumed" / "attempts.json").write_text("[[1], [1, 2, 3]]")  # from the beginning
     pd.DataFrame({"model": ["0.6B"], "reproduced": [None]}).to_csv(first_run / "table1.csv", index=False)
     told = []
-    with pytest.raises(UserError, match=r"3 of 7 checks failed: training saw 1 GPU.*resumed from step 2.*tables have numbers"):
+    with pytest.raises(
+        UserError, match=r"3 of 7 checks failed: training saw 1 GPU.*killed after its first checkpoint.*tables have numbers"
+    ):
         report(first_run, told.append)
     assert sum("**NO**" in line for line in told) == 3  # all is said before it ends

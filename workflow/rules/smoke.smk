@@ -1,5 +1,5 @@
 # A first run that costs minutes (config/smoke.yaml), before anybody commits to one of days: the first selected run of reinforcement
-# learning, its last step done again from a checkpoint, and what must then be true.
+# learning, once more with a trainer that is killed, and what must then be true.
 SMOKED = cases(TRAINED[TRAINED["training"] == "rl"])[:1]
 
 
@@ -11,6 +11,7 @@ rule smoke_resume:
         model=temp(directory(f"{RUN}/resumed/model")),
         metrics=f"{RUN}/resumed/metrics.csv",
         card=f"{RUN}/resumed/card.json",
+        attempts=f"{RUN}/resumed/attempts.json",
     log:
         f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/resumed.log",
     threads: resource("train", "cores")
@@ -18,11 +19,10 @@ rule smoke_resume:
         **stage("train"),
     params:
         output=lambda wc, output: os.path.dirname(output.metrics),
-        scratch=scratch,
-        again=lambda wc: f"{scratch(wc)}/resumed",
+        scratch=lambda wc: f"{scratch(wc)}/resumed",
     shell:
-        "tamtrl smoke-resume {input.run:q} --output {params.output:q} --scratch {params.scratch:q} --again {params.again:q} "
-        "{resources.place} 2>&1 | tee {log:q}"
+        "tamtrl smoke-resume {input.run:q} --output {params.output:q} --scratch {params.scratch:q} {resources.place} "
+        "2>&1 | tee {log:q}"
 
 
 rule smoke:
