@@ -80,12 +80,17 @@ def typed(node):
 DEFAULTS = read(ROOT / "config" / "config.yaml")
 
 
-def complete(given):
+def complete(given, before=()):
     """What the user gave, laid over the configuration that it extends, and so on down to config.yaml."""
-    parent = given.get("extends")
-    below = deepcopy(DEFAULTS)
+    below, parent = deepcopy(DEFAULTS), given.get("extends")
+    if parent in before:
+        raise WorkflowError(f"{parent} extends itself, through {' and '.join(before)}.")
     if parent:
-        below = complete(read(ours(parent) if (ROOT / parent).exists() else parent))
+        file = ours(parent) if (ROOT / parent).exists() else parent
+        extended = read(file)
+        if not isinstance(extended, dict):
+            raise WorkflowError(f"{file} must hold keys and values: a configuration extends it.")
+        below = complete(extended, (*before, parent))
     update_config(below, given)
     return below
 
