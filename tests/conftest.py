@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
+CLUSTER = REPOSITORY / "tests" / "slurm" / "cluster.sh"
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +77,20 @@ def checkout(tmp_path_factory) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
     return folder
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory) -> Path:
+    """One node that says it has eight A100s; yields the folder of its logs."""
+    if not os.environ.get("TAMTRL_TEST_SLURM"):
+        pytest.skip("TAMTRL_TEST_SLURM=1 lets these tests install SLURM's Debian packages and write /etc/slurm, as root")
+    from jobs import stop_started  # beside the tests that use this
+
+    folder = tmp_path_factory.mktemp("slurm")
+    started = subprocess.run(["bash", CLUSTER, "up", folder], capture_output=True, text=True)
+    try:
+        assert started.returncode == 0, started.stdout + started.stderr
+        yield folder
+    finally:
+        stop_started()
+        subprocess.run(["bash", CLUSTER, "down", folder], check=True)

@@ -85,7 +85,7 @@ def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple
     finite = steps[["outcome", "reward", "grad_norm", "response_length"]].map(math.isfinite).all(axis=None)
     yield "outcome, reward, gradient and lengths are numbers", bool(finite), f"gradient norms {_listed(steps['grad_norm'])}"
     differences = steps["log_prob_difference"]
-    found = f"mean |log-prob difference| {_listed(differences)}"
+    found = f"mean absolute difference of log-probabilities {_listed(differences)}"
     yield "rollouts and trainer agree: weights reach the engine", bool((differences < ROUNDING).all()), found
     first = float(steps["kl"].iloc[0])
     yield "no distance from the reference before the first update", abs(first) < 1e-3, f"KL {first:.2g}"
@@ -123,4 +123,4 @@ def _look_at(run: Run, folder: Path, table: Path) -> Iterator[str]:
         bound = costs.step_seconds(costs.MODELS[run.model], step, costs.A100, card["resources"]["devices"])["step"]
         yield f"- arithmetic for A100s has {bound:.1f} s for that many rows as its lower bound (tamtrl/costs.py)"
     yield f"- memories and answers: `tamtrl show {folder}/predictions/BENCHMARK.jsonl.gz`"
-    yield f"- the table: {table}; the log: {folder}/card.json has versions, commit and hardware"
+    yield f"- the table: {table}; versions, commit and hardware: {folder}/card.json"
