@@ -1,36 +1,49 @@
-"""What snakemake-executor-plugin-slurm 2.8.0 lacks to get past a SLURM controller that is away for a while.
+"""What snakemake-executor-plugin-slurm 2.8 lacks to get past a SLURM controller that is away for a while.
 
 Where every status query of a round fails it forgets its jobs and waits for ever; a job that ended while nobody could ask, and
-that SLURM has forgotten since, it waits for as well; and a submission that meets no controller counts as a failure of the job.
-It has no setting for any of these, so three functions of it are wrapped, in the process that runs Snakemake and nowhere else.
+that SLURM has forgotten since, it waits for as well; a submission that meets no controller counts as a failure of the job; and
+of `sacct`'s states it doesn't know `CANCELLED by 1000`. It has no setting for any of these, so four functions of it are
+wrapped, in the process that runs Snakemake and nowhere else.
 """
 
+import importlib.metadata
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 
 PLUGIN = "snakemake_executor_plugin_slurm"
+VERSION = "2.8."  # whose inner names these are
 ABSENT = 3  # answers in a row without a job that was in one before; the plugin asks every 40 to 180 seconds
 WAIT_SECONDS = 10
 
 
 def be_patient() -> None:
-    """Wrap the plugin, where Snakemake has loaded it and it is not wrapped yet."""
+    """Wrap the plugin, where Snakemake has loaded the version that this was written for and it is not wrapped yet."""
     plugin = sys.modules.get(PLUGIN)
-    if plugin and not getattr(plugin.Executor, "patient", False):
+    if not plugin or getattr(plugin.Executor, "patient", False):
+        return
+    if (version := importlib.metadata.version(PLUGIN.replace("_", "-"))).startswith(VERSION):
         _wrap(plugin)
+    else:
+        print(f"{PLUGIN} is {version}: without our patience with a controller that is away.", file=sys.stderr)
 
 
 def _wrap(plugin) -> None:
-    ask, check, submit = plugin.query_job_status, plugin.Executor.check_active_jobs, plugin.Executor.run_job
+    executor = plugin.Executor
+    ask, check, submit, cancel = plugin.query_job_status, executor.check_active_jobs, executor.run_job, executor.cancel
     answers: list[dict[str, str]] = []
     absent: Counter[str] = Counter()
     seen: set[str] = set()
+    submitted: dict[object, float] = {}
+    cancelled = threading.Event()
 
     async def query_job_status(command, logger):
         states, seconds = await ask(command, logger)
         if states is not None:
+            states = {number: state.split()[0] for number, state in states.items() if state}
             answers.append(states)
         return states, seconds
 
@@ -47,32 +60,44 @@ def _wrap(plugin) -> None:
                 absent.pop(number, None)
             elif answers and number in seen:
                 absent[number] += 1
-            if absent[number] >= ABSENT:
-                self.logger.warning(f"SLURM has forgotten job {number}; whether it ended well, its outputs say.")
+            if absent[number] < ABSENT:
+                yield job
+            elif made_since(job.job.output, submitted.get(job.job, float("inf"))):
+                self.logger.warning(f"SLURM has forgotten job {number}; its outputs are there and new, so it ended well.")
                 self.report_job_success(job)
             else:
-                yield job
+                self.report_job_error(job, msg=f"SLURM has forgotten job {number}, and its outputs are not there, or old.")
 
     def run_job(self, job):
         told = False
-        while not controller_answers():
+        while not (cancelled.is_set() or controller_answers()):
             if not told:
                 self.logger.warning("SLURM's controller does not answer; jobs are submitted as soon as it does.")
             told = True
-            time.sleep(WAIT_SECONDS)
-        submit(self, job)
+            cancelled.wait(WAIT_SECONDS)
+        if not cancelled.is_set():
+            submitted[job] = time.time()
+            submit(self, job)
+
+    def cancel_and_submit_no_more(self):
+        cancelled.set()
+        cancel(self)
 
     plugin.query_job_status = query_job_status
-    plugin.Executor.check_active_jobs = check_active_jobs
-    plugin.Executor.run_job = run_job
-    plugin.Executor.patient = True
+    executor.check_active_jobs, executor.run_job, executor.cancel = check_active_jobs, run_job, cancel_and_submit_no_more
+    executor.patient = True
+
+
+def made_since(outputs, begun: float) -> bool:
+    """A job that never began leaves the outputs of the one before it."""
+    return all(os.path.exists(path) and os.stat(path).st_mtime >= begun for path in outputs)
 
 
 def controller_answers() -> bool:
-    """Also where there is no `scontrol` to ask: then sbatch says what is wrong."""
+    """Also where `scontrol` can't be asked: then sbatch says what is wrong."""
     try:
         return subprocess.run(["scontrol", "ping"], capture_output=True, timeout=60).returncode == 0
-    except FileNotFoundError:
-        return True
     except subprocess.TimeoutExpired:
         return False
+    except OSError:
+        return True

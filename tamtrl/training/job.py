@@ -17,6 +17,8 @@ from tamtrl.training import metrics, processes
 from tamtrl.training.checkpoints import TRACKER, Checkpoints, of_verl, saved_by, step_of
 from tamtrl.training.time_limit import OutOfTimeError, requeue
 
+REGISTER = "processes.json"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -44,7 +46,7 @@ class Job:
 
     @property
     def _register(self) -> Path:
-        return self.scratch / "processes.json"
+        return self.scratch / REGISTER
 
     @property
     def attempts(self) -> Path:

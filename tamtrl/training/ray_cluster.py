@@ -50,6 +50,7 @@ def worker_command(node: str, cores: int, cpus: int, gpus: int, address: str) ->
         f"--nodelist={node}",
         f"--cpus-per-task={cores}",
         "--kill-on-bad-exit=1",
+        "--cpu-bind=none",  # not the mask of the step that this is called from, whose cores are another node's
     ]
     # SLURM names the step's GPUs for AMD's software too, and verl refuses both.
     return [*step, "env", "-u", "ROCR_VISIBLE_DEVICES", *start_command(cpus, gpus, address, 0)]

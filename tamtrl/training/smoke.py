@@ -3,6 +3,7 @@ resumed, and what came out is compared with what must be true of any run."""
 
 import json
 import math
+import os
 import shutil
 import threading
 import time
@@ -15,8 +16,11 @@ import psutil
 from tamtrl import costs, files
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources, Run
+from tamtrl.training import processes
 from tamtrl.training.checkpoints import TRACKER
+from tamtrl.training.job import REGISTER, locked
 from tamtrl.training.metrics import read_steps
+from tamtrl.training.time_limit import RESTARTABLE
 from tamtrl.training.train import identity, train
 
 ROUNDING = 0.05  # most that rollouts' and trainer's log-probabilities may differ on average, bfloat16 and other kernels included
@@ -28,27 +32,41 @@ def resume(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
     run = Run.load(run_file)
     if run.training.save_every > 1 or run.training.steps < 3:
         raise UserError(f"{run_file}: a run to be resumed needs training.save_every 1 and at least 3 steps.")
+    os.environ.pop(RESTARTABLE, None)  # started again it would begin anew, and so for ever
     again = scratch / identity(run)
-    shutil.rmtree(again, ignore_errors=True)
-    killer = threading.Thread(target=_kill_after_first_checkpoint, args=[again], daemon=True)
-    killer.start()
+    _clear(again)
+    ended, killed = threading.Event(), threading.Event()
+    threading.Thread(target=_kill_after_first_checkpoint, args=[again, ended, killed], daemon=True).start()
     try:
         train(run_file, resources, output, scratch, say)
-        raise RuntimeError("training ended before it could be killed")
     except UserError as error:
+        if not killed.is_set():
+            raise
         say(f"As intended: {error}")
+    finally:
+        ended.set()
     train(run_file, resources, output, scratch, say)
     logs = sorted((again / "attempts").glob("*.jsonl"))
     attempts = [[step for step, values in read_steps([log]).items() if "tamtrl/outcome" in values] for log in logs]
     files.write_text(output / "attempts.json", json.dumps(attempts))
 
 
-def _kill_after_first_checkpoint(scratch: Path) -> None:
+def _clear(scratch: Path) -> None:
+    """What an earlier try left, unless it lives."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    with locked(scratch):
+        processes.clear(scratch / REGISTER)
+        for name in ("checkpoints", "attempts"):
+            shutil.rmtree(scratch / name, ignore_errors=True)
+
+
+def _kill_after_first_checkpoint(scratch: Path, ended: threading.Event, killed: threading.Event) -> None:
     """The training process of this process, as the kernel would for want of memory."""
-    while not (scratch / "checkpoints" / TRACKER).exists():
+    while not ((scratch / "checkpoints" / TRACKER).exists() or ended.is_set()):
         time.sleep(0.1)
     for child in psutil.Process().children():
-        if "tamtrl.training.launch" in child.cmdline():
+        if not ended.is_set() and "tamtrl.training.launch" in child.cmdline():
+            killed.set()
             child.kill()
 
 

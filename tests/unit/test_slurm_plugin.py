@@ -22,7 +22,7 @@ def plugin(monkeypatch):
     module = importlib.import_module(slurm.PLUGIN)
     monkeypatch.setattr(module, "query_job_status", module.query_job_status)
     monkeypatch.setattr(module.Executor, "patient", False, raising=False)
-    for name in ("check_active_jobs", "run_job"):
+    for name in ("check_active_jobs", "run_job", "cancel"):
         monkeypatch.setattr(module.Executor, name, getattr(module.Executor, name))
     return module
 
@@ -43,45 +43,77 @@ def executor(plugin):
     made = object.__new__(plugin.Executor)
     made.workflow = SimpleNamespace(executor_settings=plugin.ExecutorSettings(status_command="squeue"))
     made.logger, made.status_rate_limiter, made.ended = logging.getLogger("test"), Throttler(rate_limit=100), []
+    made.failed = []
     made.__post_init__()
     made.next_seconds_between_status_checks = 3
     made.report_job_success = lambda job: made.ended.append(job.external_jobid)
+    made.report_job_error = lambda job, **told: made.failed.append(job.external_jobid)
     return made
 
 
-JOBS = [SimpleNamespace(external_jobid=number, aux={"slurm_logfile": Path("none")}) for number in ("7", "8")]
+class Job:
+    """Of Snakemake, as far as the plugin's part that is tested here looks at it."""
+
+    def __init__(self, output: list[Path]):
+        self.output = output
 
 
-def running(made) -> list[str]:
+@pytest.fixture
+def jobs(tmp_path) -> list[SimpleNamespace]:
+    return [
+        SimpleNamespace(external_jobid=number, aux={"slurm_logfile": Path("none")}, job=Job([tmp_path / f"output{number}"]))
+        for number in ("7", "8")
+    ]
+
+
+def running(made, jobs) -> list[str]:
     """What is left after one look at the jobs."""
 
     async def look() -> list[str]:
-        return [job.external_jobid async for job in made.check_active_jobs(JOBS)]
+        return [job.external_jobid async for job in made.check_active_jobs(jobs)]
 
     return asyncio.run(look())
 
 
-def test_jobs_outlive_a_controller_that_is_away(plugin, controller):
-    assert running(executor(plugin)) == []  # the plugin's own: forgotten. Where this fails, tamtrl/slurm.py may go.
+def test_jobs_outlive_a_controller_that_is_away(plugin, controller, jobs):
+    assert running(executor(plugin), jobs) == []  # the plugin's own: forgotten. Where this fails, tamtrl/slurm.py may go.
     slurm.be_patient()
     made = executor(plugin)
-    assert running(made) == ["7", "8"] and made.ended == []
+    assert running(made, jobs) == ["7", "8"] and made.ended == []
     controller.write_text("7|RUNNING\n8|COMPLETED\n")
-    assert running(made) == ["7"] and made.ended == ["8"]
+    assert running(made, jobs) == ["7"] and made.ended == ["8"]
 
 
-def test_a_job_that_slurm_has_forgotten_has_ended(plugin, controller):
-    """After three answers without it; one that was never seen may not be there yet."""
+def test_a_job_that_slurm_has_forgotten_has_ended(plugin, controller, monkeypatch, jobs):
+    """After three answers without it; well, if it made its outputs. One that was never seen may not be there yet."""
+    monkeypatch.setattr(plugin.Executor, "run_job", lambda self, job: None)
     slurm.be_patient()
     made = executor(plugin)
-    controller.write_text("7|RUNNING\n")
-    assert running(made) == ["7", "8"]
+    for job in jobs:
+        old = job.job.output[0]
+        old.write_text("of the run before")
+        os.utime(old, (1, 1))
+    controller.write_text("7|RUNNING\n8|PENDING\n")
+    for job in jobs:
+        made.run_job(job.job)
+    assert running(made, jobs) == ["7", "8"]
+    jobs[0].job.output[0].write_text("new")
     controller.write_text("")
-    assert running(made) == running(made) == ["7", "8"] and made.ended == []
+    assert running(made, jobs) == running(made, jobs) == ["7", "8"] and made.ended == made.failed == []
     controller.unlink()  # no answer is no answer without it
-    assert running(made) == ["7", "8"] and made.ended == []
+    assert running(made, jobs) == ["7", "8"] and made.ended == made.failed == []
     controller.write_text("")
-    assert running(made) == ["8"] and made.ended == ["7"]
+    assert running(made, jobs) == [] and made.ended == ["7"] and made.failed == ["8"]
+    unseen = SimpleNamespace(external_jobid="9", aux=jobs[0].aux, job=Job([]))
+    assert [running(made, [unseen]) for _ in range(4)] == [["9"]] * 4
+
+
+def test_a_cancelled_job_has_failed_for_sacct_too(plugin, controller, jobs):
+    """Which says who cancelled it."""
+    slurm.be_patient()
+    made = executor(plugin)
+    controller.write_text("7|CANCELLED by 1000\n8|RUNNING\n")
+    assert running(made, jobs) == ["8"] and made.failed == ["7"]
 
 
 def test_submission_waits_for_the_controller(plugin, controller, monkeypatch):
@@ -96,3 +128,19 @@ def test_submission_waits_for_the_controller(plugin, controller, monkeypatch):
     controller.write_text("")
     waiting.join(timeout=10)
     assert submitted == ["job"]
+
+
+def test_nothing_is_submitted_after_ctrl_c(plugin, controller, monkeypatch):
+    submitted = []
+    monkeypatch.setattr(plugin.Executor, "run_job", lambda self, job: submitted.append(job))
+    monkeypatch.setattr(plugin.Executor, "cancel", lambda self: None)
+    slurm.be_patient()
+    made = executor(plugin)
+    waiting = threading.Thread(target=made.run_job, args=["job"])
+    waiting.start()
+    made.cancel()
+    waiting.join(timeout=10)
+    assert not waiting.is_alive()
+    controller.write_text("")
+    made.run_job("another")
+    assert not submitted
