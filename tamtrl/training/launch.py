@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tamtrl.errors import UserError
-from tamtrl.settings import Resources, Run
+from tamtrl.settings import Resources, Run, Scorer
 from tamtrl.training.environment import model_path
 
 CONFIG = Path(__file__).parent / "config"
@@ -32,7 +32,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             "seed": run.seed,
             "reading": vars(reading),
             "credit": vars(run.credit),
-            "scorer": dataclasses.asdict(run.scorer) | {"url": scorer_url} if run.scorer else None,
+            "scorer": scorer_values(run.scorer, scorer_url) if run.scorer else None,
             "optimizer_steps": training.optimizer_steps,
             "poll_seconds": 0.1 if resources.device == "cpu" else 1.0,
         },
@@ -99,6 +99,11 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
         },
         "ray_kwargs": {"ray_init": ray_init},
     }
+
+
+def scorer_values(scorer: Scorer, url: str) -> dict:
+    """Its tokenizer is read by Ray's workers, which work elsewhere."""
+    return dataclasses.asdict(scorer) | {"url": url, "path": scorer.path and model_path(scorer.path)}
 
 
 def ray_cpus(resources: Resources) -> int:
