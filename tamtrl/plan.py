@@ -15,6 +15,12 @@ from tamtrl import costs
 from tamtrl.errors import UserError
 
 TRAINING = ("train_rl", "distil", "distil_round")
+PROJECTION = "TAMTRL_PROJECTION"
+
+
+def projection() -> str | None:
+    """Where the workflow is asked to write its projection while its rules are read."""
+    return os.environ.get(PROJECTION)
 
 
 def refusal(text: str) -> str:
@@ -29,7 +35,7 @@ def dry_run(arguments: Sequence[str], projection: Path) -> str:
     """What it printed. A job that another Snakemake is at counts as one to do."""
     command = [sys.executable, "-m", "tamtrl.plan", "--dry-run", "--rerun-incomplete", *arguments]
     done = subprocess.run(
-        command, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"TAMTRL_PROJECTION": str(projection)}
+        command, capture_output=True, text=True, encoding="utf-8", env=os.environ | {PROJECTION: str(projection)}
     )
     if done.returncode:
         raise UserError(f"snakemake {' '.join(arguments)} can't be planned: {refusal(done.stdout.strip() or done.stderr)}")

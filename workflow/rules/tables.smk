@@ -192,8 +192,8 @@ def projections():
 
 
 # `tamtrl plan` asks for it while the rules are read: it makes a dry run, which runs none.
-if "TAMTRL_PROJECTION" in os.environ:
-    pd.DataFrame(projections(), columns=PROJECTED).to_csv(os.environ["TAMTRL_PROJECTION"], index=False)
+if plan.projection():
+    pd.DataFrame(projections(), columns=PROJECTED).to_csv(plan.projection(), index=False)
 
 
 # What training should take on A100s, from the configuration alone.
