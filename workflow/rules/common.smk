@@ -18,6 +18,8 @@ from snakemake.utils import update_config
 
 # Everything of ours is found from here, wherever Snakemake was started, and also when this workflow is a module of another.
 ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
+if not (ROOT / "tamtrl").is_dir():  # a file fetched from a hosting service
+    raise WorkflowError("This workflow runs from a clone, with the package beside it; say snakefile: CLONE/Snakefile.")
 sys.path.insert(0, str(ROOT))
 from tamtrl import checkout, code_digest, costs, credit, plan, slurm
 from tamtrl.errors import UserError

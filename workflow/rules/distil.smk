@@ -64,7 +64,7 @@ rule configure_generation:
     params:
         settings=lambda wc: GENERATIONS[wc.generation]["settings"],
     run:
-        Path(output[0]).write_text(yaml.safe_dump(params.settings, sort_keys=False))
+        Path(output[0]).write_text(yaml.safe_dump(params.settings, sort_keys=False), encoding="utf-8")
 
 
 # A shard of the training questions, read some times each by the reader of RL rollouts and evaluation.
@@ -178,7 +178,7 @@ rule configure_distillation:
     params:
         run=lambda wc: distillation_files(wc, last_round(wc)),
     run:
-        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
+        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False), encoding="utf-8")
 
 
 use rule configure_distillation as configure_round with:

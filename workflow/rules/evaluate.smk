@@ -16,7 +16,7 @@ rule configure_evaluation:
     params:
         run=lambda wc: evaluation_run(run_row(wc), wc.seed),
     run:
-        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
+        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False), encoding="utf-8")
 
 
 # Every document of every benchmark read chunk by chunk by one engine; memories and answers are stored. Finished documents stay in

@@ -87,7 +87,7 @@ rule backbone_recipe:
     params:
         recipe=lambda wc: {"seed": config["data_seed"], "reading": config["reading"]} | MODELS[wc.model]["made"],
     run:
-        Path(output[0]).write_text(yaml.safe_dump(params.recipe, sort_keys=False))
+        Path(output[0]).write_text(yaml.safe_dump(params.recipe, sort_keys=False), encoding="utf-8")
 
 
 # A small Qwen3 or BERT and its tokenizer, made from nothing; `tamtrl backbone` remakes the kept toy backbone by the same rule.

@@ -47,7 +47,7 @@ rule used_configuration:
     params:
         config=lambda wc: {key: value for key, value in config.items() if key not in OWN_FILES},
     run:
-        Path(output[0]).write_text(yaml.safe_dump(params.config, sort_keys=False))
+        Path(output[0]).write_text(yaml.safe_dump(params.config, sort_keys=False), encoding="utf-8")
 
 
 # What the paper leaves open, with the values used.

@@ -66,7 +66,7 @@ rule configure_prm:
     params:
         settings=lambda wc: prm_settings(wc.seed),
     run:
-        Path(output[0]).write_text(yaml.safe_dump(params.settings, sort_keys=False))
+        Path(output[0]).write_text(yaml.safe_dump(params.settings, sort_keys=False), encoding="utf-8")
 
 
 # Every memory turn, right or wrong, with the outcome of its trajectory.

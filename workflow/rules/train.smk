@@ -24,7 +24,7 @@ rule configure_run:
             concrete(scorer_folder(wc) or ""),
         ),
     run:
-        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False))
+        Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False), encoding="utf-8")
 
 
 # Multi-turn RL with verl. Checkpoints stay in scratch between attempts and are never an output: Snakemake deletes the
