@@ -17,6 +17,7 @@ done
 [ "${there:-$kind}" = "$kind" ] ||
     fail "$folder holds the $there environment; give the $kind one a folder of its own, e.g. VENV=.venv-$kind, or remove $folder first."
 
+[ ! -x "$folder/bin/python" ] || python=$folder/bin/python # of what is there already
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13) or sys.version_info.releaselevel != "final")' 2>/dev/null ||
     fail "'$python' is not a released Python 3.11 or 3.12; call make with PYTHON=/path/to/python3.11."
 room() { # room FOLDER GIBIBYTES WHAT REMEDY: of the first of its parents that exists

@@ -52,15 +52,21 @@ def require(count: int, there: int) -> None:
 
 def claim(count: int, say: Callable[[str], None]) -> None:
     """See to it that CUDA_VISIBLE_DEVICES names ``count`` devices that no other job has, waiting for them where they are taken.
-    What a scheduler or the user has given is left as it is. Before anything asks CUDA."""
-    if VISIBLE in os.environ or "SLURM_JOB_ID" in os.environ:
+    What a scheduler or the user has given is left as it is, but where it is more than that: then some of it. Before anything
+    asks CUDA."""
+    if VISIBLE not in os.environ and "SLURM_JOB_ID" in os.environ:
         return
     there = present()
+    if VISIBLE in os.environ:
+        given = visible()
+        there = {number: uuid for number, uuid in there.items() if number in given or uuid in given}
+        if len(given) <= count or len(there) < len(given):
+            return
     require(count, len(there))
     waiting = False
     while len(taken := _take(there, count)) < count:
         if not waiting:
-            say(f"Waiting for {count} of this machine's {len(there)} GPUs: {len(taken)} are free, other jobs have the rest.")
+            say(f"Waiting for {count} of {len(there)} GPUs: {len(taken)} are free, other jobs have the rest.")
             waiting = True
         time.sleep(POLL_SECONDS)
     # By number, since vLLM reads numbers; nvidia-smi counts in this order and CUDA by default in another.

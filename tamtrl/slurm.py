@@ -2,7 +2,7 @@
 
 Where every status query of a round fails it forgets its jobs and waits for ever; a job that ended while nobody could ask, and
 that SLURM has forgotten since, it waits for as well; a submission that meets no controller counts as a failure of the job; and
-of `sacct`'s states it doesn't know `CANCELLED by 1000`. It has no setting for any of these, so four functions of it are
+of `sacct`'s states it doesn't know `CANCELLED by 1000`. It has no setting for any of these, so five functions of it are
 wrapped, in the process that runs Snakemake and nowhere else.
 """
 
@@ -17,6 +17,7 @@ from collections import Counter
 PLUGIN = "snakemake_executor_plugin_slurm"
 VERSION = "2.8."  # whose inner names these are
 ABSENT = 3  # answers in a row without a job that was in one before; the plugin asks every 40 to 180 seconds
+UNSEEN_SECONDS = 600  # after its submission a job that was never in an answer has been there and gone
 WAIT_SECONDS = 10
 
 
@@ -33,12 +34,21 @@ def be_patient() -> None:
 
 def _wrap(plugin) -> None:
     executor = plugin.Executor
+    age = plugin.get_min_job_age
     ask, check, submit, cancel = plugin.query_job_status, executor.check_active_jobs, executor.run_job, executor.cancel
     answers: list[dict[str, str]] = []
     absent: Counter[str] = Counter()
     seen: set[str] = set()
     submitted: dict[object, float] = {}
     cancelled = threading.Event()
+    known_age = 10**6
+
+    def get_min_job_age():
+        """As last heard. None, while the controller is away, would make the plugin ask `sacct`, which knows nothing or hangs
+        where no accounting is kept."""
+        nonlocal known_age
+        known_age = age() or known_age
+        return known_age
 
     async def query_job_status(command, logger):
         states, seconds = await ask(command, logger)
@@ -58,7 +68,7 @@ def _wrap(plugin) -> None:
             if known:
                 seen.add(number)
                 absent.pop(number, None)
-            elif answers and number in seen:
+            elif answers and (number in seen or time.time() - submitted.get(job.job, float("inf")) > UNSEEN_SECONDS):
                 absent[number] += 1
             if absent[number] < ABSENT:
                 yield job
@@ -83,14 +93,14 @@ def _wrap(plugin) -> None:
         cancelled.set()
         cancel(self)
 
-    plugin.query_job_status = query_job_status
+    plugin.query_job_status, plugin.get_min_job_age = query_job_status, get_min_job_age
     executor.check_active_jobs, executor.run_job, executor.cancel = check_active_jobs, run_job, cancel_and_submit_no_more
     executor.patient = True
 
 
 def made_since(outputs, begun: float) -> bool:
     """A job that never began leaves the outputs of the one before it."""
-    return all(os.path.exists(path) and os.stat(path).st_mtime >= begun for path in outputs)
+    return all(os.path.exists(path) and os.lstat(path).st_mtime >= begun for path in outputs)  # links lead into a cache
 
 
 def controller_answers() -> bool:

@@ -23,7 +23,8 @@ COLUMNS = {
     "grad_norm": "actor/grad_norm",
     "clip_fraction": "actor/pg_clipfrac",
     "lr": "actor/lr",
-    "log_prob_difference": "training/rollout_probs_diff_max",
+    "log_prob_difference": "training/rollout_probs_diff_max",  # of probabilities, in spite of the name
+    "log_prob_difference_mean": "training/rollout_probs_diff_mean",
     "rows": "tamtrl/rows",
     "padding_rows": "tamtrl/padding_rows",
     "truncated_rows": "tamtrl/truncated_rows",

@@ -23,7 +23,7 @@ from tamtrl.training.metrics import read_steps
 from tamtrl.training.time_limit import RESTARTABLE
 from tamtrl.training.train import identity, train
 
-ROUNDING = 0.05  # most that rollouts' and trainer's log-probabilities may differ on average, bfloat16 and other kernels included
+ROUNDING = 0.05  # most that a token's probability may differ on average between rollouts and trainer: bfloat16, other kernels
 
 
 def resume(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
@@ -102,8 +102,8 @@ def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple
     yield f"every step of {last} was done", list(steps.index) == list(range(1, last + 1)), f"steps {list(steps.index)}"
     finite = steps[["outcome", "reward", "grad_norm", "response_length"]].map(math.isfinite).all(axis=None)
     yield "outcome, reward, gradient and lengths are numbers", bool(finite), f"gradient norms {_listed(steps['grad_norm'])}"
-    differences = steps["log_prob_difference"]
-    found = f"mean absolute difference of log-probabilities {_listed(differences)}"
+    differences = steps["log_prob_difference_mean"]
+    found = f"mean difference of probabilities {_listed(differences)}"
     yield "rollouts and trainer agree: weights reach the engine", bool((differences < ROUNDING).all()), found
     first = float(steps["kl"].iloc[0])
     yield "no distance from the reference before the first update", abs(first) < 1e-3, f"KL {first:.2g}"
@@ -140,5 +140,6 @@ def _look_at(run: Run, folder: Path, table: Path) -> Iterator[str]:
         step = costs.Step(int(rows), run.reading.chunk_tokens, length, turns, run.reading.chunk_tokens / 4)
         bound = costs.step_seconds(costs.MODELS[run.model], step, costs.A100, card["resources"]["devices"])["step"]
         yield f"- arithmetic for A100s has {bound:.1f} s for that many rows as its lower bound (tamtrl/costs.py)"
+    yield f"- the largest differences of a token's probability: {_listed(metrics['log_prob_difference'].dropna())}"
     yield f"- memories and answers: `tamtrl show {folder}/predictions/BENCHMARK.jsonl.gz`"
     yield f"- the table: {table}; versions, commit and hardware: {folder}/card.json"

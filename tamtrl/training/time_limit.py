@@ -8,6 +8,7 @@ from collections.abc import Callable
 STOP_AT = "TAMTRL_STOP_AT"
 RESTARTABLE = "TAMTRL_JOB_RESTARTABLE"  # set by the workflow in a job of its own: run again as it is, it continues
 RESERVE_SECONDS = 60  # for a checkpoint, and for what can't be foreseen
+ASK_SECONDS = 10
 REQUEUE_SECONDS = 300  # for SLURM to end the job; it has been told to
 
 
@@ -47,13 +48,20 @@ def requeue(say: Callable[[str], None]) -> None:
     job = os.environ.get("SLURM_JOB_ID")
     if not job or not os.environ.get(RESTARTABLE):
         return
-    try:
-        asked = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return
-    if asked.returncode:
-        say(f"SLURM does not start job {job} again by itself: {asked.stderr.strip()}")
-        return
+    while True:
+        try:
+            asked = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60)
+        except OSError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        if not asked.returncode:
+            break
+        said = asked.stderr.strip()
+        if not any(word in said.lower() for word in ("contact", "connect", "timed out", "temporarily")):
+            say(f"SLURM does not start job {job} again by itself: {said}")
+            return
+        time.sleep(ASK_SECONDS)  # the controller is away; at worst the time limit itself ends the job
     say(f"Job {job} goes back to the queue, to continue there.")
     time.sleep(REQUEUE_SECONDS)
 

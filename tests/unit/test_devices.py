@@ -107,7 +107,7 @@ def test_jobs_get_devices_of_their_own_and_free_them_whatever_their_end(gpus, st
     pair, single = first.claimed(), second.claimed()
     assert len(pair) == 2 and len(single) == 1 and not pair & single
     third = start(2)
-    third.says("Waiting for 2 of this machine's 4 GPUs: 1 are free")
+    third.says("Waiting for 2 of 4 GPUs: 1 are free")
     # What a waiting job can't use is free for others.
     assert start(1).claimed() == {"0", "1", "2", "3"} - pair - single
     first.process.send_signal(signal.SIGKILL)
@@ -122,6 +122,14 @@ def test_what_a_job_was_given_it_keeps(gpus, start):
     for given in (start(1, CUDA_VISIBLE_DEVICES="1"), start(2, SLURM_JOB_ID="7")):
         said = given.end()
         assert "Claimed" not in said and "Waiting" not in said
+
+
+def test_of_more_than_it_needs_a_job_takes_some(gpus, start):
+    """Half of a machine's devices, or a whole node of SLURM's, shared by jobs of one device each."""
+    gpus(4)
+    first, second = (start(1, CUDA_VISIBLE_DEVICES="2,3", SLURM_JOB_ID="7").claimed() for _ in range(2))
+    assert sorted(first | second) == ["2", "3"]
+    start(1, CUDA_VISIBLE_DEVICES="2,3").says("Waiting for 1 of 2 GPUs: 0 are free")
 
 
 def test_more_devices_than_there_are_are_refused(gpus):
@@ -174,7 +182,7 @@ time.sleep(300)
     children = [psutil.Process(int(pid)) for pid in job.stdout.readline().split()]
     try:
         second = start(1)
-        second.says("Waiting for 1 of this machine's 1 GPUs: 0 are free")
+        second.says("Waiting for 1 of 1 GPUs: 0 are free")
         job.kill()
         assert second.claimed() == {"0"} and all(child.is_running() for child in children)
     finally:

@@ -20,7 +20,8 @@ from tamtrl import slurm
 def plugin(monkeypatch):
     """As it is again afterwards."""
     module = importlib.import_module(slurm.PLUGIN)
-    monkeypatch.setattr(module, "query_job_status", module.query_job_status)
+    for name in ("query_job_status", "get_min_job_age"):
+        monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(module.Executor, "patient", False, raising=False)
     for name in ("check_active_jobs", "run_job", "cancel"):
         monkeypatch.setattr(module.Executor, name, getattr(module.Executor, name))
@@ -105,7 +106,22 @@ def test_a_job_that_slurm_has_forgotten_has_ended(plugin, controller, monkeypatc
     controller.write_text("")
     assert running(made, jobs) == [] and made.ended == ["7"] and made.failed == ["8"]
     unseen = SimpleNamespace(external_jobid="9", aux=jobs[0].aux, job=Job([]))
+    made.run_job(unseen.job)
     assert [running(made, [unseen]) for _ in range(4)] == [["9"]] * 4
+    monkeypatch.setattr(slurm, "UNSEEN_SECONDS", -1)  # long ago
+    assert [running(made, [unseen]) for _ in range(3)] == [["9"], ["9"], []] and made.ended == ["7", "9"]
+
+
+def test_sacct_is_not_asked_while_the_controller_is_away(plugin, controller, jobs, tmp_path):
+    """The profile says squeue; where accounting is kept elsewhere, sacct would answer that there are no jobs."""
+    (tmp_path / "sacct").write_text(f"#!/bin/sh\ntouch {tmp_path / 'asked'}\n")
+    (tmp_path / "sacct").chmod(0o755)
+    slurm.be_patient()
+    made = executor(plugin)
+    controller.write_text("7|RUNNING\n8|RUNNING\n")
+    assert running(made, jobs) == ["7", "8"]
+    controller.unlink()
+    assert [running(made, jobs) for _ in range(4)] == [["7", "8"]] * 4 and not (tmp_path / "asked").exists()
 
 
 def test_a_cancelled_job_has_failed_for_sacct_too(plugin, controller, jobs):

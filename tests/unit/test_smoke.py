@@ -14,7 +14,8 @@ from tamtrl.training import smoke
 
 METRICS = {
     "step": [1, 2, 3], "outcome": [0.25, 0.5, 0.5], "reward": [0.2, 0.4, 0.4], "response_length": [90.0, 80, 70],
-    "grad_norm": [0.5, 0.0, 0.7], "log_prob_difference": [0.01, 0.012, 0.011], "kl": [0.0, 1e-4, 2e-4], "rows": [64.0, 64, 64],
+    "grad_norm": [0.5, 0.0, 0.7], "log_prob_difference": [0.3, 0.2, 0.3],
+    "log_prob_difference_mean": [0.01, 0.012, 0.011], "kl": [0.0, 1e-4, 2e-4], "rows": [64.0, 64, 64],
     "seconds_step": [70.0, 40, 41], "seconds_gen": [20.0, 20, 21],
 }  # fmt: skip
 
@@ -50,7 +51,7 @@ def test_a_good_run(first_run):
 @pytest.mark.parametrize(
     ("change", "failed"),
     [
-        ({"log_prob_difference": [0.01, 0.3, 0.01]}, "rollouts and trainer agree"),
+        ({"log_prob_difference_mean": [0.01, 0.3, 0.01]}, "rollouts and trainer agree"),
         ({"kl": [0.2, 0.2, 0.2]}, "no distance from the reference"),
         ({"grad_norm": [0.5, float("inf"), 0.7]}, "are numbers"),
         ({"step": [1, 2, 4]}, "every step of 3 was done"),

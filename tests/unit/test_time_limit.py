@@ -49,3 +49,31 @@ def test_a_step_must_fit_with_a_reserve(monkeypatch):
 def test_without_a_limit_everything_fits(monkeypatch):
     monkeypatch.delenv(STOP_AT, raising=False)
     assert Clock().another_step_fits(1e12)
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "said"),
+    [
+        (["exit 0"], 1, "Job 17 goes back to the queue"),
+        (["echo 'Unable to contact slurm controller' >&2; exit 1", "exit 0"], 2, "Job 17 goes back to the queue"),
+        (["echo 'Requested operation is presently disabled' >&2; exit 1"], 1, "does not start job 17 again by itself: Requested"),
+    ],
+)
+def test_a_planned_stop_asks_for_the_queue(monkeypatch, tmp_path, answers, asked, said):
+    """Until the controller answers; a refusal ends it, and then the stop costs a retry."""
+    for number, answer in enumerate(answers):
+        (tmp_path / f"answer{number}").write_text(answer)
+    count = f"n=$(cat {tmp_path}/asked 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/asked"
+    check = '[ "$1 $2" = "requeue 17" ] || exit 9'
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\n{check}\n{count}\n. {tmp_path}/answer$n\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(time_limit, "ASK_SECONDS", 0)
+    monkeypatch.setattr(time_limit, "REQUEUE_SECONDS", 0)
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    told = []
+    time_limit.requeue(told.append)
+    assert not told and not (tmp_path / "asked").exists()  # a job that the workflow didn't submit
+    monkeypatch.setenv(time_limit.RESTARTABLE, "1")
+    time_limit.requeue(told.append)
+    assert said in told[-1] and int((tmp_path / "asked").read_text()) == asked
