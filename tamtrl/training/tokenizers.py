@@ -66,9 +66,14 @@ def bpe_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerF
 
 
 def wordpiece_tokenizer(texts: Iterable[str], vocabulary: int, window: int) -> BertTokenizerFast:
-    """BERT's own kind, uncased."""
-    tokenizer = BertWordPieceTokenizer()
-    tokenizer.train_from_iterator(texts, vocab_size=vocabulary, show_progress=False)
+    """BERT's own kind, uncased. The library numbers pieces within words in the order of a hash table, another in every process,
+    and by these numbers it decides between pieces of equal frequency: so they are given to it in order."""
+    texts, trained = list(texts), BertWordPieceTokenizer()
+    words = {word for text in texts for word, _ in trained.pre_tokenizer.pre_tokenize_str(trained.normalizer.normalize_str(text))}
+    within = sorted({f"##{letter}" for word in words for letter in word[1:]})
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trained.train_from_iterator(texts, vocab_size=vocabulary, show_progress=False, special_tokens=[*special, *within])
+    tokenizer = BertWordPieceTokenizer(trained.get_vocab())  # in which only the special tokens are special
     return BertTokenizerFast(tokenizer_object=tokenizer._tokenizer, model_max_length=window)
 
 

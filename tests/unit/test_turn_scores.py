@@ -156,3 +156,16 @@ def test_toy_grades():
     assert toy_judge.grade({"a"}, {"a", "b"}) == 5  # half of what is useful
     assert toy_judge.grade({"a", "b", "c"}, {"a", "b"}) == 5  # and something else
     assert toy_judge.grade(set(), set()) == 10 and toy_judge.grade({"c"}, {"a"}) == 0
+
+
+def test_the_same_pieces_in_the_same_order_every_time():
+    """Many of equal frequency, which the library would number anew each time."""
+    from tamtrl.training.tokenizers import wordpiece_tokenizer
+
+    texts = ["abcdefgh hgfedcba badcfehg ghefcdab"] * 3
+    made = [wordpiece_tokenizer(texts, 100, 64) for _ in range(8)]
+    assert all(one.get_vocab() == made[0].get_vocab() for one in made)
+    assert made[0].all_special_ids == [
+        made[0].convert_tokens_to_ids(f"[{name}]") for name in ("UNK", "SEP", "PAD", "CLS", "MASK")
+    ]
+    assert made[0].tokenize("##a") != ["##a"]  # a piece within a word is not a word
