@@ -249,6 +249,12 @@ def test_bad_configuration(checkout, config, message):
     refused(done, message)
 
 
+def test_a_first_run_without_a_run(checkout):
+    done = snakemake(checkout, "-n", "--profile", "toy", "--config", "select={model: [toy], method: [base]}", "--", "smoke")
+    told = done.stdout + done.stderr  # with Snakemake's own line about which rule asked
+    assert done.returncode and "`smoke` checks a run of reinforcement learning, and `select` leaves none." in told
+
+
 def test_bad_run_table(checkout):
     table = (checkout / "config" / "runs.tsv").read_text()
     for line, message in {

@@ -1,6 +1,15 @@
 # A first run that costs minutes (config/smoke.yaml), before anybody commits to one of days: the first selected run of reinforcement
 # learning, once more with a trainer that is killed, and what must then be true.
-SMOKED = cases(TRAINED[TRAINED["training"] == "rl"])[:1]
+def smoked(file):
+    """A file of that run."""
+
+    def path(wildcards):
+        runs = cases(TRAINED[TRAINED["training"] == "rl"])
+        if not runs:
+            raise WorkflowError("`smoke` checks a run of reinforcement learning, and `select` leaves none.")
+        return f"{RUN}/{file}".format(**runs[0])
+
+    return path
 
 
 rule smoke_resume:
@@ -29,9 +38,9 @@ rule smoke:
     input:
         rules.figures.input,
         table="<results>/tables/table1.csv",
-        run=[f"{RUN}/run.yaml".format(**case) for case in SMOKED],
-        metrics=[f"{RUN}/metrics.csv".format(**case) for case in SMOKED],
-        resumed=[f"{RUN}/resumed/metrics.csv".format(**case) for case in SMOKED],
+        run=smoked("run.yaml"),
+        metrics=smoked("metrics.csv"),
+        resumed=smoked("resumed/metrics.csv"),
     output:
         "<results>/smoke.md",
     log:
@@ -39,8 +48,8 @@ rule smoke:
     localrule: True
     params:
         code=code("training.smoke"),
-        folder=lambda wc, input: os.path.dirname(input.metrics[0]),
-        resumed=lambda wc, input: os.path.dirname(input.resumed[0]),
+        folder=lambda wc, input: os.path.dirname(input.metrics),
+        resumed=lambda wc, input: os.path.dirname(input.resumed),
     shell:
         "tamtrl smoke-report {input.run:q} --folder {params.folder:q} --resumed {params.resumed:q} --table {input.table:q} "
         "--output {output:q} 2>&1 | tee {log:q}"
