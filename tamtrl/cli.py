@@ -5,10 +5,11 @@ import errno
 import io
 import sys
 import time
+import warnings
 from pathlib import Path
 
 from tamtrl import files, verbs
-from tamtrl.errors import UserError
+from tamtrl.errors import DataWarning, UserError
 from tamtrl.scoring import F1_RULES
 
 
@@ -280,11 +281,24 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
+def tell_about_data(otherwise):
+    """Warnings about data are part of the progress; Python's form would show a line of code instead of the time."""
+
+    def show(message, category, *place, **more) -> None:
+        if issubclass(category, DataWarning):
+            verbs.say(str(message))
+        else:
+            otherwise(message, category, *place, **more)
+
+    return show
+
+
 def main(arguments: list[str] | None = None) -> int:
     args = parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
+    warnings.showwarning = tell_about_data(warnings.showwarning)
     started = time.time()
     try:
         if hasattr(args, "device"):

@@ -46,10 +46,12 @@ class Example:
 
     def __post_init__(self) -> None:
         where = f"example {self.id!r} of {self.benchmark}"
-        if not self.question or not self.context:
+        if not self.question.strip() or not self.context.strip():
             raise UserError(f"{where} has an empty question or context.")
         if not self.answers:
             raise UserError(f"{where} has no answer; unlabelled test sets can't be used.")
+        if not all(answer.strip() for answer in self.answers):
+            raise UserError(f"{where} has an empty answer, which any text would contain.")
         if self.answer_mode not in ANSWER_MODES:
             raise UserError(f"{where}: answer_mode {self.answer_mode!r} is not one of {', '.join(ANSWER_MODES)}.")
         end = 0

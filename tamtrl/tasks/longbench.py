@@ -6,42 +6,45 @@ Rows have ``input`` (the question), ``context``, ``answers`` (alternatives: anno
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import Field
+
 from tamtrl.errors import UserError
 from tamtrl.tasks.example import Example
 from tamtrl.tasks.records import records
+from tamtrl.tasks.typed import Record, Text, decoded, derived_id, sound, unique
 
 # LongBench's own names; "_e" is LongBench-E, which has no NarrativeQA and no MuSiQue.
 CONFIGS = ("narrativeqa", "qasper", "2wikimqa", "musique", "hotpotqa", "qasper_e", "2wikimqa_e", "hotpotqa_e")
 ABSENT = {"narrativeqa_e", "musique_e"}
 
 
+class Row(Record):
+    id: Text = Field("", validation_alias="_id")
+    input: Text
+    context: Text
+    answers: list[str]
+    dataset: str
+
+
 def load(source: Path, config: str, benchmark: str) -> Iterator[Example]:
-    """The examples of one data set, in file order, ids checked to be unique."""
+    """The examples of one data set, in file order, ids are unique."""
     if config in ABSENT:
         raise UserError(f"LongBench has no {config}: LongBench-E leaves NarrativeQA and MuSiQue out.")
     if config not in CONFIGS:
         raise UserError(f"Unknown LongBench data set {config!r}; there are {', '.join(CONFIGS)}.")
     file = _inside(source, config) if source.is_dir() else source
-    seen: set[str] = set()
-    for where, row in records(file, f"data/{config}.jsonl"):
-        example = _example(row, where, config, benchmark)
-        if example.id in seen:
-            raise UserError(f"{where}: id {example.id} appears twice.")
-        seen.add(example.id)
-        yield example
+    what = f"a row of LongBench's {config}"
 
+    def example(record: object, where: str) -> Example:
+        row = decoded(Row, record, what, where)
+        if row.dataset != config:
+            raise UserError(f"{where} belongs to {row.dataset!r}, not to {config!r}; is a wrong file cached under this name?")
+        # Annotators repeat each other, with and without a trailing space.
+        answers = dict.fromkeys(text for answer in row.answers if (text := answer.strip()))
+        identifier = row.id or derived_id(row.input, row.context)
+        return Example(identifier, row.input.strip(), row.context, (), tuple(answers), "alternatives", benchmark)
 
-def _example(row: object, where: str, config: str, benchmark: str) -> Example:
-    try:
-        identifier, question, context = str(row["_id"]), row["input"].strip(), row["context"]
-        answers, dataset = list(row["answers"]), row["dataset"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{where} is not a LongBench row ({type(error).__name__}: {error}).") from None
-    if dataset != config:
-        raise UserError(f"{where} belongs to {dataset!r}, not to {config!r}; is a wrong file cached under this name?")
-    # Annotators repeat each other, with and without a trailing space.
-    answers = list(dict.fromkeys(stripped for answer in answers if (stripped := answer.strip())))
-    return Example(identifier, question, context, (), tuple(answers), "alternatives", benchmark)
+    yield from sound(records(file, f"data/{config}.jsonl"), unique(example), file, "rows")
 
 
 def _inside(folder: Path, config: str) -> Path:

@@ -3,30 +3,29 @@
 from pathlib import Path
 
 from tamtrl.errors import UserError
-from tamtrl.tasks import hotpotqa, musique
+from tamtrl.tasks import hotpotqa, musique, twowiki
 from tamtrl.tasks.questions import Question
 from tamtrl.tasks.records import records
+from tamtrl.tasks.typed import sound, unique
 
-# A function from a record and where it stands to its question, or to None where it is none. 2WikiMultihopQA has HotpotQA's keys
-# (and more, not needed here).
-FORMATS = {"hotpotqa": hotpotqa.parse, "2wikimultihopqa": hotpotqa.parse, "musique": musique.parse}
+# For a source, a function from a record and where it stands to its question, or to None where it is none.
+FORMATS = {
+    "hotpotqa": lambda source: hotpotqa.parse,
+    "2wikimultihopqa": twowiki.parser,
+    "musique": lambda source: musique.parse,
+}
 
 
 def load(path: str | Path, form: str = "hotpotqa", member: str | None = None) -> list[Question]:
-    """All questions of a file, an archive's ``member`` or a folder; ids checked to be unique."""
+    """All questions of a file, an archive's ``member`` or a folder; ids are unique."""
     if form not in FORMATS:
         raise UserError(f"Unknown format {form!r}; there are {', '.join(FORMATS)}.")
-    questions: dict[str, Question] = {}
+    questions: list[Question] = []
     # The same paragraph stands in many questions of a split: keep one copy.
     kept: dict[str, str] = {}
-    for where, record in records(path, member):
-        question = FORMATS[form](record, where)
-        if question is None:
-            continue
-        if question.id in questions:
-            raise UserError(f"{where}: question id {question.id} appears twice.")
+    for question in sound(records(path, member), unique(FORMATS[form](Path(path))), path, "questions"):
         paragraphs = tuple(kept.setdefault(text, text) for text in question.paragraphs)
-        questions[question.id] = Question(question.id, question.text, question.answers, paragraphs, question.supporting)
+        questions.append(Question(question.id, question.text, question.answers, paragraphs, question.supporting))
     if not questions:
         raise UserError(f"{path} holds no {form} question.")
-    return list(questions.values())
+    return questions

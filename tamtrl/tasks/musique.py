@@ -1,24 +1,41 @@
 """MuSiQue records (official JSON lines, or a copy of them on the hub)."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from tamtrl.errors import UserError
 from tamtrl.tasks.questions import Question
+from tamtrl.tasks.typed import Record, Text, decoded, derived_id, table
+
+
+class Paragraph(Record):
+    title: str
+    paragraph_text: str
+    is_supporting: bool
+
+
+class MuSiQue(Record):
+    id: Text = ""
+    question: Text
+    answer: str
+    answer_aliases: list[str] = []  # noqa: RUF012 (pydantic copies it)
+    answerable: bool = True
+    paragraphs: Annotated[list[Paragraph], table("title", "paragraph_text", "is_supporting"), Field(min_length=1)]
 
 
 def parse(record: object, where: str) -> Question | None:
     """None for a question that its paragraphs can't answer: the full set holds each id twice, once so."""
-    try:
-        if not record.get("answerable", True):
-            return None
-        paragraphs = tuple(f"{p['title']}\n{p['paragraph_text']}" for p in record["paragraphs"])
-        # By place: half of the questions have two paragraphs of one title.
-        supporting = frozenset(index for index, p in enumerate(record["paragraphs"]) if p["is_supporting"])
-        answers = dict.fromkeys(answer.strip() for answer in (record["answer"], *record.get("answer_aliases", [])))
-        question = Question(str(record["id"]), record["question"].strip(), tuple(answers), paragraphs, supporting)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{where} is not a labelled MuSiQue record ({type(error).__name__}: {error}); the fields id, question, answer and "
-            "paragraphs are needed."
-        ) from None
+    row = decoded(MuSiQue, record, "a labelled MuSiQue record", where)
+    if not row.answerable:
+        return None
+    paragraphs = tuple(f"{one.title}\n{one.paragraph_text}" for one in row.paragraphs)
+    # By place: half of the questions have two paragraphs of one title.
+    supporting = frozenset(index for index, one in enumerate(row.paragraphs) if one.is_supporting)
+    identifier = row.id or derived_id(row.question, row.answer, paragraphs)
+    if not row.answer.strip():
+        raise UserError(f"{where}: question {identifier} has no gold answer.")
     if not supporting:
-        raise UserError(f"{where}: question {question.id} has no supporting paragraph.")
-    return question
+        raise UserError(f"{where}: question {identifier} has no supporting paragraph.")
+    answers = dict.fromkeys(text for answer in (row.answer, *row.answer_aliases) if (text := answer.strip()))
+    return Question(identifier, row.question.strip(), tuple(answers), paragraphs, supporting)

@@ -2,67 +2,87 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from tamtrl.errors import UserError
 from tamtrl.tasks.example import Example
 from tamtrl.tasks.records import records
+from tamtrl.tasks.typed import Record, Text, decoded, derived_id, sound, table, unique
 
 SEPARATOR = "\n\n"
 
 
+class Section(Record):
+    section_name: str | None
+    paragraphs: list[str]
+
+
+class Answer(Record):
+    unanswerable: bool
+    extractive_spans: list[str]
+    yes_no: bool | None
+    free_form_answer: str
+    evidence: list[str]
+
+
+class Annotation(Record):
+    answer: Answer
+
+
+class Asked(Record):
+    question_id: Text = ""
+    question: Text
+    answers: Annotated[list[Annotation], table("answer")]
+
+
+class Paper(Record):
+    title: str
+    abstract: str
+    full_text: Annotated[list[Section], table("section_name", "paragraphs"), Field(min_length=1)]
+    qas: Annotated[list[Asked], table("question", "answers")]
+
+
 def load(path: str | Path, benchmark: str, member: str | None = None) -> Iterator[Example]:
-    """One example a question, in file order; ids checked to be unique."""
-    seen: set[str] = set()
-    for where, paper in records(path, member):
-        for example in examples(paper, where, benchmark):
-            if example.id in seen:
-                raise UserError(f"{where}: question id {example.id} appears twice.")
-            seen.add(example.id)
-            yield example
+    """One example a question, in file order; ids are unique."""
+
+    def paper(record: object, where: str) -> tuple[str, Paper]:
+        return where, decoded(Paper, record, "a labelled Qasper paper", where)
+
+    def asked() -> Iterator[tuple[str, tuple[list[str], Asked]]]:
+        for where, one in sound(records(path, member), paper, path, "papers"):
+            texts = [one.title, one.abstract, *(t for part in one.full_text for t in (part.section_name or "", *part.paragraphs))]
+            pieces = [text for text in texts if text.strip()]
+            yield from ((where, (pieces, question)) for question in one.qas)
+
+    yield from sound(asked(), unique(lambda pair, where: example(*pair, where, benchmark)), path, "questions")
 
 
-def examples(paper: object, where: str, benchmark: str) -> Iterator[Example]:
-    """The questions of one paper. Evidence outside the text (tables, figures) has no span; the question stays."""
-    try:
-        pieces = [paper["title"], paper["abstract"]]
-        for section in _rows(paper["full_text"]):
-            pieces += [section["section_name"] or "", *section["paragraphs"]]
-        pieces = [piece for piece in pieces if piece.strip()]
-        questions = []
-        for row in _rows(paper["qas"]):
-            annotations = [answer["answer"] for answer in _rows(row["answers"])]
-            golds = dict.fromkeys(text for answer in annotations if (text := gold(answer)))
-            evidence = {text for answer in annotations for text in answer["evidence"]}
-            questions.append((row["question_id"], row["question"].strip(), tuple(golds), evidence))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"{where} is not a labelled Qasper paper ({type(error).__name__}: {error}); the fields title, abstract, full_text "
-            "and qas are needed."
-        ) from None
-    context = SEPARATOR.join(pieces)
-    for identifier, question, golds, evidence in questions:
-        spans, start = [], 0
-        for piece in pieces:
-            if piece in evidence:
-                spans.append((start, start + len(piece)))
-            start += len(piece) + len(SEPARATOR)
-        yield Example(identifier, question, context, tuple(spans), golds, "alternatives", benchmark)
+def example(pieces: list[str], asked: Asked, where: str, benchmark: str) -> Example:
+    """One question over a paper's ``pieces``. Evidence outside the text (tables, figures) has no span; the question stays."""
+    golds = dict.fromkeys(text for one in asked.answers if (text := gold(one.answer)))
+    identifier = asked.question_id or derived_id(asked.question, pieces)
+    if not golds:
+        raise UserError(f"{where}: question {identifier} has no gold answer.")
+    evidence = {text for one in asked.answers for text in one.answer.evidence}
+    spans, start = [], 0
+    for piece in pieces:
+        if piece in evidence:
+            spans.append((start, start + len(piece)))
+        start += len(piece) + len(SEPARATOR)
+    return Example(
+        identifier, asked.question.strip(), SEPARATOR.join(pieces), tuple(spans), tuple(golds), "alternatives", benchmark
+    )
 
 
-def gold(answer: dict) -> str:
+def gold(answer: Answer) -> str:
     """An annotator's answer as text, by the official evaluator's order: unanswerable, extractive spans, free form, yes or no.
     Empty where none is given."""
-    if answer["unanswerable"]:
+    if answer.unanswerable:
         return "Unanswerable"
-    if answer["extractive_spans"]:
-        return ", ".join(answer["extractive_spans"])
-    if answer["free_form_answer"]:
-        return answer["free_form_answer"]
-    return {True: "Yes", False: "No", None: ""}[answer["yes_no"]]
-
-
-def _rows(table: list | dict) -> list[dict]:
-    """The official layout has lists of dicts; the hub turns each into a dict of lists."""
-    if isinstance(table, list):
-        return table
-    return [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    if answer.extractive_spans:
+        return ", ".join(answer.extractive_spans).strip()
+    if answer.free_form_answer:
+        return answer.free_form_answer.strip()
+    return {True: "Yes", False: "No", None: ""}[answer.yes_no]

@@ -18,9 +18,11 @@ from pathlib import Path
 from tamtrl import seeds
 from tamtrl.errors import UserError
 from tamtrl.tasks import synthesis
+from tamtrl.tasks.containers import opened
 from tamtrl.tasks.example import Example
 from tamtrl.tasks.questions import Question
-from tamtrl.tasks.records import records
+from tamtrl.tasks.records import plain_text, records
+from tamtrl.tasks.typed import Record, decoded, sound
 
 GENERATED_TOKENS = {"niah": 128, "qa": 32}  # RULER's tokens_to_generate, reserved in the length
 DEPTHS = [round(100 * i / 39) for i in range(40)]  # percent of the sentences before a needle
@@ -69,15 +71,28 @@ def split_sentences(text: str) -> list[str]:
     return [sentence for sentence in re.split(r"(?<=[.!?])\s+", " ".join(text.split())) if sentence]
 
 
+class Essay(Record):
+    text: str
+
+
 def running_text(path: str | Path) -> str:
     """The haystack of variant 1: a text file, or the ``text`` of every record of a JSON or parquet file, in order."""
     path = Path(path)
-    if path.suffix == ".txt":
-        return path.read_text(encoding="utf-8")
-    texts = [record.get("text") if isinstance(record, dict) else record for _, record in records(path)]
-    if not all(isinstance(text, str) for text in texts):
-        raise UserError(f"{path} has records without a `text`; give running text (.txt, or JSON or parquet with a text column).")
-    return "\n".join(texts)
+    if ".txt" not in path.suffixes:
+        essays = sound(records(path), _essay, path, "essays")
+        return "\n".join(essay.text for essay in essays)
+    if not path.exists():
+        raise UserError(f"Data file {path} does not exist.")
+    with opened(path) as (where, stream):
+        plain_text(stream, where)
+        try:
+            return stream.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+
+
+def _essay(record: object, where: str) -> Essay:
+    return decoded(Essay, {"text": record} if isinstance(record, str) else record, "running text", where)
 
 
 def niah_sample(variant: Variant, units: int, essay: list[str], identifier: str, benchmark: str, rng: random.Random) -> Example:

@@ -70,7 +70,7 @@ def test_names(tmp_path, config, message):
 def test_bad_sources(tmp_path):
     page = tmp_path / "data.zip"
     page.write_text("<html>Too many requests</html>")
-    with pytest.raises(UserError, match="not a zip archive; was an error page saved"):
+    with pytest.raises(UserError, match="is a web page, not data"):
         load(page)
     with zipfile.ZipFile(page, "w") as archive:
         archive.writestr("data/other.jsonl", "")
@@ -83,10 +83,10 @@ def test_bad_sources(tmp_path):
         load(tmp_path / "nowhere")
     path = tmp_path / "x.jsonl"
     for text, message in {
-        lines([row(0)])[:-20]: "line 1 is not valid JSON",
+        lines([row(0)])[:-20]: "not valid JSON after record 0",
         lines([row(0, dataset="musique")]): "belongs to 'musique', not to 'qasper'",
         lines([row(0), row(0)]): "appears twice",
-        '{"a": 1}\n': "line 1 is not a LongBench row",
+        '{"a": 1}\n': "record 1 is not a row of LongBench's qasper: it lacks input; it lacks context; it lacks answers",
         lines([row(0, answers=[])]): "has no answer",
     }.items():
         path.write_text(text)

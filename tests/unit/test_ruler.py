@@ -99,7 +99,7 @@ def test_running_text_of_every_kind(tmp_path, name):
         path.write_text(texts[name])
     assert ruler.running_text(path) == "First essay.\nSecond essay."
     (tmp_path / "bad.json").write_text('[{"body": "x"}]')
-    with pytest.raises(UserError, match="has records without a `text`"):
+    with pytest.raises(UserError, match="record 1 is not running text: it lacks text"):
         ruler.running_text(tmp_path / "bad.json")
 
 
