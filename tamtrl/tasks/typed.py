@@ -52,9 +52,8 @@ def table(*columns: str) -> BeforeValidator:
         if not isinstance(value, dict):
             return value
         if missing := [name for name in columns if not isinstance(value.get(name), list)]:
-            raise ValueError(
-                f"a list of {' and '.join(missing)} is needed (there are {', '.join(map(str, value)) or 'none'})"[:300]
-            )
+            found = ", ".join(map(str, value))[:200]
+            raise ValueError(f"it needs lists called {' and '.join(missing)} (it has {found or 'nothing'})")
         lists = {name: column for name, column in value.items() if isinstance(column, list)}
         if len({len(column) for column in lists.values()}) > 1:
             lengths = ", ".join(f"{name} {len(column)}" for name, column in lists.items())
