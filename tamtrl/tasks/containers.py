@@ -109,6 +109,8 @@ def _zip(stack: ExitStack, path: Path) -> Archive:
     try:
         archive = stack.enter_context(zipfile.ZipFile(path))
         entries = {info.filename.rstrip("/"): info for info in archive.infolist()}
+        folders = [name for name, info in entries.items() if info.is_dir()]
+        links = [name for name, info in entries.items() if info.external_attr >> 28 == 0xA]  # S_IFLNK; nothing follows it here
     except Exception as error:
         raise damaged(path, error) from None
 
@@ -124,8 +126,6 @@ def _zip(stack: ExitStack, path: Path) -> Archive:
         except Exception as error:
             raise damaged(f"{path}:{name}", error) from None
 
-    folders = [name for name, info in entries.items() if info.is_dir()]
-    links = [name for name, info in entries.items() if info.external_attr >> 28 == 0xA]  # S_IFLNK, and nothing follows it here
     return Archive(list(entries), folders, links, open_member)
 
 

@@ -51,6 +51,9 @@ def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(64):
                 yield from [(f"{path} row {next(numbers)}", row) for row in batch.to_pylist()]
+            # Pages have checksums, the list of them has none.
+            if (last := next(numbers) - 1) != file.metadata.num_rows:
+                raise ValueError(f"{last} rows of {file.metadata.num_rows}")
     except Exception as error:  # Arrow's own, OSError, UnicodeDecodeError, MemoryError
         raise damaged(path, error) from None
 
@@ -76,7 +79,7 @@ def _json(stream: io.BufferedReader, where: str) -> Iterator[tuple[str, Any]]:
     done = 0
     try:
         events = ijson.basic_parse(_Unicode(stream, where), use_float=True, multiple_values=True)
-        for place, record in _values(events, lines=where.removesuffix(".gz").endswith(".jsonl")):
+        for place, record in _values(events, lines=".jsonl" in Path(where).suffixes):
             yield f"{where} {place}", record
             done += 1
     except (ijson.JSONError, UnicodeDecodeError) as error:
@@ -92,26 +95,27 @@ def _json(stream: io.BufferedReader, where: str) -> Iterator[tuple[str, Any]]:
 
 
 def _values(events: Iterator, lines: bool) -> Iterator[tuple[str, Any]]:
-    """The records among the events of one or more JSON values: the items of a list, the entries of a mapping of mappings, else
-    the values themselves."""
-    numbers = itertools.count(1)
+    """The records among the events of one or more JSON values: the items of the first if it is a list, its entries if it is a
+    mapping of mappings, else the values themselves."""
+    numbers, first = itertools.count(1), True
     for event, value in events:
-        if event == "start_array":
+        if event == "start_array" and first:
             for event, value in events:
                 if event == "end_array":
                     break
                 yield f"record {next(numbers)}", _value(event, value, events)
-        elif event == "start_map" and not lines:
+        elif event == "start_map" and first and not lines:
             # A record begins with its id or text, a mapping of records with a record.
-            first = next(events)
-            opening = next(events) if first[0] == "map_key" else None
-            if opening and opening[0] == "start_map":
-                yield from _entries(itertools.chain([first, opening], events))
+            start = [next(events)]
+            start += [next(events)] if start[0][0] == "map_key" else []
+            whole = itertools.chain(start, events)
+            if start[-1][0] == "start_map":
+                yield from _entries(whole)
             else:
-                start = itertools.chain([first, opening] if opening else [first], events)
-                yield f"record {next(numbers)}", _value(event, value, start)
+                yield f"record {next(numbers)}", _value(event, value, whole)
         else:
             yield f"record {next(numbers)}", _value(event, value, events)
+        first = False
 
 
 def _entries(events: Iterator) -> Iterator[tuple[str, Any]]:

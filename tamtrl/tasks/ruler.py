@@ -79,8 +79,10 @@ def running_text(path: str | Path) -> str:
     """The haystack of variant 1: a text file, or the ``text`` of every record of a JSON or parquet file, in order."""
     path = Path(path)
     if ".txt" not in path.suffixes:
-        essays = sound(records(path), _essay, path, "essays")
-        return "\n".join(essay.text for essay in essays)
+        texts = [essay.text for essay in sound(records(path), _essay, path, "essays")]
+        if not texts:
+            raise UserError(f"{path} holds no text.")
+        return "\n".join(texts)
     if not path.exists():
         raise UserError(f"Data file {path} does not exist.")
     with opened(path) as (where, stream):

@@ -51,7 +51,10 @@ def changed(record: dict, change: dict) -> dict:
             {"supporting_facts": {"Title 1-0": [0, 1]}},
             r"supporting_facts is a mapping of 1; it needs lists called title and sent_id \(it has Title 1-0\)",
         ),
-        ({"supporting_facts": {"title": ["a"], "sent_id": [0, 1]}}, "its lists differ in length: title 1, sent_id 2"),
+        (
+            {"supporting_facts": {"title": ["a"], "sent_id": [0, 1]}},
+            "mapping of 2; its lists differ in length: title 1, sent_id 2",
+        ),
     ],
 )
 def test_hotpotqa_fields(change, message):
