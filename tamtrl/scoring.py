@@ -1,7 +1,7 @@
-"""Scores of one answer, as pure functions of strings.
+"""Evaluation metrics of one answer, as pure functions of strings. An empty prediction is wrong for every one of them, and an
+empty gold answer is none.
 
-``outcome`` is the training verifier (r in Eq. 6): strict on purpose. ``exact_match`` and ``f1`` are the evaluation
-metrics, with HotpotQA's normalisation.
+Normalisation is HotpotQA's. What training rewards is `tamtrl.verifier`, which is reported here as ``strict``.
 """
 
 import re
@@ -9,56 +9,19 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-TAIL_CHARACTERS = 300
+from tamtrl.latex import plain
+from tamtrl.verifier import last_boxed, outcome
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def last_boxed(text: str) -> str | None:
-    """The content of the last ``\\boxed{...}`` (or ``\\boxed x``), braces balanced; None if there is none or it never
-    closes. ``\\fbox`` is not a box here.
-
-    >>> last_boxed(r"so \\boxed{a{b}c}")
-    'a{b}c'
-    """
-    start = text.rfind("\\boxed")
-    if start < 0:
-        return None
-    rest = text[start + len("\\boxed") :]
-    if rest.startswith(" ") and not rest.lstrip().startswith("{"):
-        return rest.strip().split("$")[0] or None
-    rest = rest.lstrip()
-    if not rest.startswith("{"):
-        return None
-    depth = 0
-    for position, character in enumerate(rest):
-        depth += (character == "{") - (character == "}")
-        if depth == 0:
-            return rest[1:position]
-    return None
-
-
-def outcome(response: str, answers: Sequence[str]) -> float:
-    """r in {0, 1}: the last box of the final 300 characters equals a gold answer, case and spaces apart.
-
-    MemAgent's verifier: neither articles nor punctuation are forgiven. Never raises; no box is 0.
-    """
-    boxed = last_boxed(response[-TAIL_CHARACTERS:])
-    if boxed is None:
-        return 0.0
-
-    def strict(text: str) -> str:
-        return "".join(text.lower().split())
-
-    return float(bool(strict(boxed)) and any(strict(boxed) == strict(answer) for answer in answers))
-
-
 def extract_answer(response: str) -> str:
-    """The answer to be scored in evaluation: the last box, else the last non-empty line (models that don't box)."""
+    """The answer that evaluation scores, as plain text: the last box, else the last non-empty line (models that don't box)."""
     boxed = last_boxed(response)
     if boxed is not None:
-        return boxed.strip()
-    lines = [line.strip() for line in response.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+        return plain(boxed)
+    lines = [line for line in response.splitlines() if line.strip()]
+    return plain(lines[-1]) if lines else ""
 
 
 def normalise_answer(text: str) -> str:
@@ -67,48 +30,76 @@ def normalise_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
+def comparable(text: str) -> str:
+    """What is compared: the normalised text, or, where that is nothing ("The", "!!!"), the text in lower case."""
+    return normalise_answer(text) or " ".join(text.lower().split())
+
+
+def distinct(answers: Sequence[str]) -> list[str]:
+    """The gold answers that count: not empty, and one of those that compare alike.
+
+    >>> distinct(["the English", "English ", "", "UT"])
+    ['English ', 'UT']
+    """
+    return list({comparable(answer): answer for answer in answers if answer.strip()}.values())
+
+
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """1 if the normalised prediction equals a normalised gold answer. Nothing matches an empty prediction: a failed
-    generation is wrong even where a gold answer normalises to nothing."""
-    normalised = normalise_answer(prediction)
-    return float(bool(normalised) and any(normalised == normalise_answer(answer) for answer in answers))
+    """1 if the normalised prediction equals a normalised gold answer. Of texts that normalise to nothing only equal ones match:
+    official scorers take "The" for "!!!", and a failed generation for either."""
+    compared = comparable(prediction)
+    return float(bool(compared) and any(compared == comparable(answer) for answer in answers))
+
+
+def _contains(prediction: str, gold: str) -> bool:
+    """The normalised gold answer in the normalised prediction, one way only; one that normalises to nothing must be equal."""
+    normalised = normalise_answer(gold)
+    return normalised in normalise_answer(prediction) if normalised else bool(exact_match(prediction, [gold]))
 
 
 def sub_em(prediction: str, answers: Sequence[str], mode: str, literal: bool = False) -> float:
-    """Normalised gold answers contained in the normalised prediction: one way only, and nothing contains an empty text.
+    """Gold answers contained in the prediction.
 
     ``mode`` alternatives: 1 if any is contained; conjunctive: the fraction that is. ``literal`` takes the fraction in both
     cases, which is what the paper's sentence says word for word.
     """
-    normalised = normalise_answer(prediction)
-    found = [bool(gold) and gold in normalised for gold in map(normalise_answer, answers)]
-    return sum(found) / len(found) if literal or mode == "conjunctive" else float(any(found))
+    found = [_contains(prediction, gold) for gold in distinct(answers)]
+    return sum(found) / max(1, len(found)) if literal or mode == "conjunctive" else float(any(found))
 
 
 def paper_score(prediction: str, answers: Sequence[str], mode: str, literal: bool = False) -> float:
-    """What the paper reports: exact match, or sub_em where a document has several gold answers."""
-    return exact_match(prediction, answers) if len(answers) == 1 else sub_em(prediction, answers, mode, literal)
+    """What the paper reports: exact match, or sub_em where a document has several gold answers (`distinct` ones)."""
+    several = len(distinct(answers)) > 1
+    return sub_em(prediction, answers, mode, literal) if several else exact_match(prediction, answers)
 
 
 def ruler_part(prediction: str, answers: Sequence[str]) -> float:
     """RULER's string_match_part: any answer in the prediction, case apart, nothing else normalised. Recall only: "no" is
     in "Norway"."""
-    return float(any(answer.lower() in prediction.lower() for answer in answers))
+    return float(any(_ruler(prediction, answers)))
 
 
 def ruler_all(prediction: str, answers: Sequence[str]) -> float:
     """RULER's string_match_all: the fraction of answers in the prediction."""
-    return sum(answer.lower() in prediction.lower() for answer in answers) / len(answers)
+    found = _ruler(prediction, answers)
+    return sum(found) / max(1, len(found))
+
+
+def _ruler(prediction: str, answers: Sequence[str]) -> list[bool]:
+    return [answer.lower() in prediction.lower() for answer in answers if answer.strip()]
 
 
 def f1(prediction: str, answers: Sequence[str], rule: str = "hotpotqa") -> float:
     """Token-multiset F1, maximum over answers, by the rule of a data set's official scorer:
 
     - hotpotqa: yes, no and noanswer only match themselves
-    - squad (SQuAD 1.1, LongBench, Qasper): no such rule; nothing in common is 0, both empty too
-    - musique (SQuAD 2.0): where a side is empty, 1 if both are, else 0
+    - squad (SQuAD 1.1, LongBench, Qasper): no such rule; nothing in common is 0, both normalised to nothing too
+    - musique (SQuAD 2.0): where a side normalises to nothing, 1 if both do, else 0
     """
-    return max(_f1(normalise_answer(prediction), normalise_answer(answer), rule) for answer in answers)
+    if not prediction.strip():
+        return 0.0
+    normalised = normalise_answer(prediction)
+    return max((_f1(normalised, normalise_answer(answer), rule) for answer in answers if answer.strip()), default=0.0)
 
 
 def _f1(prediction: str, gold: str, rule: str) -> float:
@@ -126,11 +117,13 @@ def _f1(prediction: str, gold: str, rule: str) -> float:
 F1_RULES = ("hotpotqa", "squad", "musique")
 
 
-def all_metrics(prediction: str, answers: Sequence[str], mode: str, f1_rule: str) -> dict[str, float]:
-    """Every evaluation metric of one answer, by name."""
+def all_metrics(response: str, answers: Sequence[str], mode: str, f1_rule: str) -> dict[str, float]:
+    """Every evaluation metric of one response, by name. ``strict`` reads the response itself, the others the answer in it."""
+    prediction = extract_answer(response)
     return {
         "score": paper_score(prediction, answers, mode),
         "score_literal": paper_score(prediction, answers, mode, literal=True),
+        "strict": outcome(response, answers),
         "em": exact_match(prediction, answers),
         "f1": f1(prediction, answers, f1_rule),
         "sub_em": sub_em(prediction, answers, mode),

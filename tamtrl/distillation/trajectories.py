@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tamtrl import code_digest, files, scoring, seeds
+from tamtrl import code_digest, files, seeds, verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
@@ -123,7 +123,7 @@ def keep_correct(
             failed += 1
             continue
         response = tokenizer.decode(record["turns"][-1], skip_special_tokens=True)
-        if not scoring.outcome(response, examples[record["document"]].answers):
+        if not verifier.outcome(response, examples[record["document"]].answers):
             continue
         correct += 1
         key = (record["document"], json.dumps(record["turns"]))

@@ -9,7 +9,7 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
-from tamtrl import files, scoring, seeds
+from tamtrl import files, scoring, seeds, verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
@@ -97,7 +97,7 @@ def prompt_ids(tokenizer, question: str) -> list[int]:
 
 def verdict(response: str, answers: tuple[str, ...]) -> str:
     """``boxed`` or ``contained`` where the response knows an answer, else ``kept``."""
-    if scoring.outcome(response, answers):
+    if verifier.outcome(response, answers):
         return "boxed"
     return "contained" if scoring.sub_em(response, answers, "alternatives") else KEPT
 

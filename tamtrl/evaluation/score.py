@@ -13,8 +13,7 @@ def document_scores(records: list[dict], f1_rule: str) -> pd.DataFrame:
     """One row a document (columns: document, id, one per metric), each the mean over its samples."""
     rows = []
     for record in records:
-        answer = scoring.extract_answer(record["response"])
-        values = scoring.all_metrics(answer, record["answers"], record["answer_mode"], f1_rule)
+        values = scoring.all_metrics(record["response"], record["answers"], record["answer_mode"], f1_rule)
         rows.append({"document": record["document"], "id": record["id"], **values})
     return pd.DataFrame(rows).groupby(["document", "id"], as_index=False).mean()
 

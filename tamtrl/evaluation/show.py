@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tamtrl import scoring
+from tamtrl import scoring, verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation.predictions import read_predictions
 
@@ -26,6 +26,7 @@ def show(predictions: Path, document: int, sample: int) -> str:
         lines += [f"memory after chunk {number}:", *(f"    {line}" for line in memory.splitlines())]
     lines += ["", f"response: {record['response']}", f"scored as: {answer!r}"]
     lines.append(f"exact match: {scoring.exact_match(answer, record['answers']):g}")
+    lines.append(f"strict (the training verifier): {verifier.outcome(record['response'], record['answers']):g}")
     if record["error"]:
         lines.append(f"the engine failed: {record['error']}")
     if record["dropped_tokens"]:

@@ -19,6 +19,7 @@ MINUS = "_minus_tamtrl"
 METRICS = {
     "score": "exact match, or sub_em (any of the gold answers contained) where a document has several",
     "score_literal": "exact match, or the fraction of gold answers contained where a document has several",
+    "strict": "the training verifier (the last box equal to a gold answer, case and spaces apart)",
     "em": "exact match",
     "sub_em": "sub_em: a gold answer contained",
     "f1": "F1",

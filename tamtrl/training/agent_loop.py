@@ -10,7 +10,7 @@ from uuid import uuid4
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
-from tamtrl import scoring, seeds
+from tamtrl import seeds, verifier
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Document, Generation, Reader
@@ -55,7 +55,7 @@ class MemoryAgentLoop(AgentLoopBase):
         read_at = time.time()
         scored = [dataclasses.asdict(one) for one in await asyncio.gather(*scoring_tasks)]
         answer = self.tokenizer.decode(reader.strip_end(turns[-1].generation.ids))
-        outcome = scoring.outcome(answer, example.answers)
+        outcome = verifier.outcome(answer, example.answers)
         return [
             AgentLoopOutput(
                 prompt_ids=turn.prompt_ids,

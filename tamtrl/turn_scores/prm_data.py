@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tamtrl import files, scoring, seeds
+from tamtrl import files, seeds, verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.reading.prompts import Prompts
@@ -94,7 +94,7 @@ def _rows(
             part = "held_out" if held_out else "train"
             counts[f"{part} documents"] += 1
         answer = reader.prompts.tokenizer.decode(reader.strip_end(record["turns"][-1]))
-        correct = int(scoring.outcome(answer, example.answers))
+        correct = int(verifier.outcome(answer, example.answers))
         for turn, update in enumerate(writer.all(record["turns"])):
             encoded = prm.encode(tokenizer, update, run.window_tokens)
             counts["turns"] += 1

@@ -43,8 +43,18 @@ def test_blind_to_comments_docstrings_and_formatting(package):
 
 def test_a_changed_line_changes_exactly_its_users(package):
     score, table = code_digest.digest("tamtrl.evaluation.score"), code_digest.digest("tamtrl.tasks.toy")
-    package("scoring.py", "300", "301")
+    package("verifier.py", "300", "301")
     assert code_digest.digest("tamtrl.evaluation.score") != score and code_digest.digest("tamtrl.tasks.toy") == table
+
+
+def test_metrics_of_evaluation_do_not_touch_trained_runs(package):
+    """The verifier does, but it is a module of its own."""
+    score, run = code_digest.digest("tamtrl.evaluation.score"), code_digest.of_training("judge", True)
+    package("scoring.py", "a|an|the", "a|an")
+    package("latex.py", "emph|", "")
+    assert code_digest.digest("tamtrl.evaluation.score") != score and code_digest.of_training("judge", True) == run
+    package("verifier.py", "300", "301")
+    assert code_digest.of_training("judge", True) != run
 
 
 def test_a_credit_method_changes_its_own_runs(package):

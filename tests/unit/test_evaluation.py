@@ -39,6 +39,8 @@ def test_score_is_the_mean_over_documents_of_the_mean_over_samples(tmp_path):
         stream.writelines(json.dumps(r) + "\n" for r in records)
     score(tmp_path / "p.jsonl.gz", "made_up", "hotpotqa", tmp_path / "s.csv", tmp_path / "d.csv", seed=0)
     assert pd.read_csv(tmp_path / "d.csv")["em"].tolist() == [0.5, 0.5, 1.0]
+    # the verifier forgives neither the article nor the missing box
+    assert pd.read_csv(tmp_path / "d.csv")["strict"].tolist() == [0.5, 0.5, 0.0]
     row = pd.read_csv(tmp_path / "s.csv").set_index("metric").loc["em"]
     assert row["mean"] == pytest.approx(2 / 3) and row["low"] <= row["mean"] <= row["high"]
     assert (row["n"], row["samples"], row["errors"], row["truncated"]) == (3, 2, 1, 1)
@@ -49,7 +51,15 @@ def test_show(tmp_path):
         shown = record(0, 0, r"so \boxed{Paris}", question="Where?", memories=["first", "second\nline"], dropped_tokens=7)
         stream.write(json.dumps(shown) + "\n")
     text = show(tmp_path / "p.jsonl.gz", 0, 0)
-    expected = ["question: Where?", "memory after chunk 2:", "    line", "scored as: 'Paris'", "exact match: 1", "7 tokens"]
+    expected = [
+        "question: Where?",
+        "memory after chunk 2:",
+        "    line",
+        "scored as: 'Paris'",
+        "exact match: 1",
+        "verifier): 1",
+        "7 tokens",
+    ]
     assert all(part in text for part in expected)
     with pytest.raises(UserError, match="has documents 0 to 0 with samples 0 to 0"):
         show(tmp_path / "p.jsonl.gz", 1, 0)

@@ -1,8 +1,8 @@
-"""Expected values: the vectors that define the verifier and HotpotQA's official evaluation."""
+"""Expected values: the vectors that define the verifier and the official scorers, and by hand."""
 
 import pytest
 
-from tamtrl import scoring
+from tamtrl import scoring, verifier
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,13 @@ from tamtrl import scoring
         (r"\boxed{\text{Paris}}", ["Paris"], 0),
         (r"\boxed{f{x}y}", ["f{x}y"], 1),  # balanced braces
         (r"\boxed{}", [""], 0),  # an empty box is never right
+        (r"\boxed{Paris}", ["", "Paris"], 1),
         ("", ["Paris"], 0),
         ("\\boxed", ["Paris"], 0),
     ],
 )
 def test_outcome(response, answers, expected):
-    assert scoring.outcome(response, answers) == expected
+    assert verifier.outcome(response, answers) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,11 @@ def test_outcome(response, answers, expected):
         ("a red car", "red fast car", 0, 0.8),  # shared 2 of 2 and of 3: 2 * 1 * (2/3) / (5/3)
         ("", "yes", 0, 0),
         ("The.", "Paris", 0, 0),
-        ("The", "The The", 0, 0),  # both normalise to nothing, and nothing never matches
+        ("The", "The The", 0, 0),  # both normalise to nothing, and differ
+        ("the", "The", 1, 0),  # both normalise to nothing, and are equal; F1 counts tokens, of which there are none
+        (" !!! ", "!!!", 1, 0),
+        ("", "", 0, 0),
+        (" ", "The", 0, 0),
     ],
 )
 def test_exact_match_and_f1(prediction, gold, em, f1):
@@ -80,9 +85,9 @@ def test_official_scorers(prediction, gold, em, hotpotqa, musique, squad, ruler)
     assert scoring.f1(prediction, [gold], "musique") == pytest.approx(musique)
     assert scoring.f1(prediction, [gold], "squad") == pytest.approx(squad)
     assert scoring.ruler_part(prediction, [gold]) == ruler
-    # the one place where we leave the official scorer: two texts that normalise to nothing don't match
-    nothing = not scoring.normalise_answer(prediction)
-    assert scoring.exact_match(prediction, [gold]) == (0 if nothing else em)
+    # the one place where we leave the official scorer: different texts that normalise to nothing don't match
+    differ = (prediction, gold) == ("The", "The The")
+    assert scoring.exact_match(prediction, [gold]) == (0 if differ else em)
 
 
 @pytest.mark.trap(11, 12)
@@ -96,6 +101,9 @@ def test_official_scorers(prediction, gold, em, hotpotqa, musique, squad, ruler)
         ("", ["Paris"], "alternatives", 0, 0),
         ("The", ["The The"], "alternatives", 0, 0),  # an empty text is contained in nothing
         ("Paris", ["the"], "conjunctive", 0, 0),
+        ("the", ["The"], "alternatives", 1, 1),  # where EM is 1, sub_em is
+        ("Paris", ["", " "], "conjunctive", 0, 0),  # no gold answer at all
+        ("Paris", ["Paris", "", "paris."], "conjunctive", 1, 1),  # one, not three
     ],
 )
 def test_sub_em(prediction, answers, mode, expected, literal):
@@ -126,3 +134,110 @@ def test_answer_extraction():
     assert scoring.extract_answer(r"So \boxed{ Paris }.") == "Paris"
     assert scoring.extract_answer("First line\nParis\n") == "Paris"
     assert scoring.extract_answer("") == ""
+
+
+PLAIN = [
+    (r"\text{Paris}", "Paris"),
+    (r"\textbf{Paris}", "Paris"),
+    (r"\textit{Paris}", "Paris"),
+    (r"\mathrm{Paris}", "Paris"),
+    (r"\mathbf{Paris}", "Paris"),
+    (r"\emph{Paris}", "Paris"),
+    (r"\mbox{Paris}", "Paris"),
+    (r"\operatorname*{Paris}", "Paris"),
+    (r"\text {Paris}", "Paris"),
+    (r"\\text{Paris}", "Paris"),  # escaped twice
+    (r"{\bf Paris}", "Paris"),
+    (r"\text{\textbf{Paris}}", "Paris"),
+    (r"\text{a {b} \emph{c}} d", "a {b} c d"),
+    (r"\text{New} \text{York}", "New York"),
+    ("New~York", "New York"),
+    (r"Dr.~Who~(1963)", "Dr. Who (1963)"),
+    (r"New\ York", "New York"),
+    (r"New\,York\;City\quad USA", "New York City  USA"),
+    (r"10\,000\,km", "10000 km"),  # one number, as 10,000 is after normalisation
+    (r"10,\!000", "10,000"),
+    (r"AT\&T 5\% \$5 \#1 a\_b \{c\}", "AT&T 5% $5 #1 a_b {c}"),
+    # not LaTeX, and left
+    ("AT&T 5% $5 #1 a_b {c}", "AT&T 5% $5 #1 a_b {c}"),
+    (r"C:\text\mbox.exe", r"C:\text\mbox.exe"),
+    (r"Alzheimer\'s, Espa\~na", r"Alzheimer\'s, Espa\~na"),
+    ("example.org/~bob", "example.org/~bob"),
+    ("5~10 km", "5~10 km"),
+    ("~~Rome~~", "~~Rome~~"),
+    (r"\text{Paris", r"\text{Paris"),  # never closes
+    (r"\textcolor{red}{Paris}", r"\textcolor{red}{Paris}"),
+]
+
+
+@pytest.mark.parametrize(("typeset", "plain"), PLAIN)
+def test_typeset_answers(typeset, plain):
+    if typeset.count("{") == typeset.count("}"):  # else the box would not close either
+        assert scoring.extract_answer(rf"So \boxed{{{typeset}}}.") == plain
+    assert scoring.extract_answer(f"First line\n{typeset}\n") == plain
+
+
+@pytest.mark.parametrize(
+    "response",
+    [r"\boxed{\text{New York}}", r"\boxed{\mathbf{New}~\mathbf{York}}", r"\boxed{New\ York}", r"\boxed{New\,York}",
+     # these need no unwrapping: normalisation deletes the signs
+     r"\boxed{$\text{New York}$}", r"\boxed{**New York**}", "**New York**", r"\boxed{`New York`}", r"\boxed{_New York_}",
+     r"$\boxed{\text{New York}}$"],
+)  # fmt: skip
+def test_typeset_answers_are_right_and_not_for_the_verifier(response):
+    got = scoring.all_metrics(response, ["New York"], "alternatives", "hotpotqa")
+    strict = got.pop("strict")
+    assert set(got.values()) == {1} and strict == 0
+
+
+def test_every_metric_of_a_response():
+    """``strict`` reads the response, and any gold answer will do, whatever the mode."""
+    got = scoring.all_metrics(r"\boxed{1234567}", ["1234567", "7654321"], "conjunctive", "squad")
+    assert got == {
+        "score": 0.5, "score_literal": 0.5, "strict": 1, "em": 1, "f1": 1, "sub_em": 0.5, "sub_em_literal": 0.5, "ruler_part": 1,
+        "ruler_all": 0.5,
+    }  # fmt: skip
+    # no box: the last line is the answer of all but the verifier
+    got = scoring.all_metrics("It is\nParis", ["Paris"], "alternatives", "hotpotqa")
+    assert got.pop("strict") == 0 and set(got.values()) == {1}
+    # a box that 300 characters follow
+    assert scoring.all_metrics(r"\boxed{Paris}" + 300 * "x", ["Paris"], "alternatives", "hotpotqa")["strict"] == 0
+
+
+@pytest.mark.trap(12)
+@pytest.mark.parametrize("rule", scoring.F1_RULES)
+@pytest.mark.parametrize("mode", ["alternatives", "conjunctive"])
+@pytest.mark.parametrize("answers", [["Paris"], [""], ["", " "], ["The"], ["!!!", "Paris"], ["The", ""], []])
+@pytest.mark.parametrize("response", ["", " \n ", r"\boxed{}", r"\boxed{ }", r"\boxed{\text{ }}", r"\boxed{~}"])
+def test_an_empty_answer_is_wrong_for_every_metric(response, answers, mode, rule):
+    assert set(scoring.all_metrics(response, answers, mode, rule).values()) == {0}
+
+
+@pytest.mark.trap(12)
+@pytest.mark.parametrize("rule", scoring.F1_RULES)
+@pytest.mark.parametrize("response", ["Rome", r"\boxed{!!!}", r"\boxed{The}"])
+def test_an_empty_gold_answer_is_none(response, rule):
+    """It matches nothing, and the other gold answer stays a single one."""
+    assert set(scoring.all_metrics(response, ["", " "], "alternatives", rule).values()) == {0}
+    for answers in (["Paris"], ["Paris", ""], ["", "Paris", " "]):
+        got = scoring.all_metrics("It is Paris", answers, "conjunctive", rule)
+        assert (got["score"], got["score_literal"], got["sub_em"], got["ruler_all"]) == (0, 0, 1, 1)
+
+
+@pytest.mark.trap(12)
+@pytest.mark.parametrize(
+    ("answers", "several"),
+    [
+        (["English"], False),
+        (["English", "English "], False),
+        (["English", "english", "The English."], False),  # neither EM nor sub_em tells them apart
+        (["English", ""], False),
+        (["The", "the"], False),
+        (["English", "The"], True),
+        (["University of Toronto", "UT"], True),
+    ],
+)
+def test_gold_answers_that_compare_alike_are_one(answers, several):
+    """With one, ``score`` is EM, which a sentence fails; with several sub_em, which it passes."""
+    assert scoring.paper_score(f"It is {answers[0].strip()} here", answers, "alternatives") == several
+    assert len(scoring.distinct(answers)) == 1 + several
