@@ -53,7 +53,7 @@ def changed(record: dict, change: dict) -> dict:
         ),
         (
             {"supporting_facts": {"title": ["a"], "sent_id": [0, 1]}},
-            "mapping of 2; its lists differ in length: title 1, sent_id 2",
+            "supporting_facts is a mapping of 2; its lists differ in length: title 1, sent_id 2",
         ),
     ],
 )
