@@ -121,14 +121,13 @@ def naive_hotpotqa(record: dict) -> list:
 
 
 def naive_musique(record: dict) -> list:
-    assert record.get("answerable", True) in (True, False) and isinstance(record.get("answerable", True), bool)
-    if not record.get("answerable", True):
+    assert isinstance(record["answerable"], bool)
+    if not record["answerable"]:
         return []
     paragraphs = rows_of(record["paragraphs"], "title", "paragraph_text", "is_supporting")
     assert all(isinstance(supports, bool) for *_, supports in paragraphs)
-    aliases = record.get("answer_aliases", [])
-    assert isinstance(aliases, list)
-    answers = dict.fromkeys(one for answer in (record["answer"], *aliases) if (one := text(answer).strip()))
+    assert isinstance(record["answer_aliases"], list)
+    answers = dict.fromkeys(one for answer in (record["answer"], *record["answer_aliases"]) if (one := text(answer).strip()))
     supporting = frozenset(place for place, (*_, supports) in enumerate(paragraphs) if supports)
     return [
         (text(record["question"]).strip(), tuple(answers), tuple(f"{text(t)}\n{text(p)}" for t, p, _ in paragraphs), supporting)
@@ -293,8 +292,8 @@ def recode(data: bytes, rng: random.Random) -> bytes:
 
 
 def naively(data: bytes, lines: bool) -> list:
-    """The records of JSON text, as Python's own reader has them: a list, a mapping of mappings (no JSON lines), or one after the
-    other."""
+    """The records of JSON text, as Python's own reader has them: one after the other (always in JSON ``lines``), or the items of a list
+    or the entries of a mapping of mappings."""
 
     def once(pairs: list) -> dict:
         assert len({key for key, _ in pairs}) == len(pairs), "a key twice"
@@ -307,10 +306,10 @@ def naively(data: bytes, lines: bool) -> list:
         value, place = decoder.raw_decode(whole, place)
         place += len(whole[place:]) - len(whole[place:].lstrip())
         values.append(value)
-    first = values[0] if values else None
+    first = values[0] if values and not lines else None
     if isinstance(first, list):
         return first + values[1:]
-    if isinstance(first, dict) and first and isinstance(next(iter(first.values())), dict) and not lines:
+    if isinstance(first, dict) and first and isinstance(next(iter(first.values())), dict):
         return [*first.values(), *values[1:]]
     return values
 
@@ -374,9 +373,8 @@ def case(number: int, seed: int, folder: Path) -> tuple[str, str]:
     if found == expected:
         return kind, "same"
     if not readable:
-        return kind, "WRONG: read as other text, although it has a checksum" if kind != "parquet values" else typed(
-            rows, naive, found
-        )
+        checksum = "WRONG: read as other text, although it has a checksum"
+        return kind, typed(rows, naive, found) if kind == "parquet values" else checksum
     if suffix == "tar":
         return kind, "other" if kind == "packed" else typed(rows, naive, found)
     try:

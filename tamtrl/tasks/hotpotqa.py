@@ -49,7 +49,7 @@ def parse(record: object, where: str, model: type[HotpotQA] = HotpotQA, aliases:
     identifier = row.id or derived_id(row.question, row.answer, paragraphs)
     if missing := sorted(titles - set(lengths)):
         raise UserError(
-            f"{where}: question {identifier} lacks its supporting paragraph {missing[0][:80]!r}. This looks like the fullwiki "
+            f"{where}: question {identifier} lacks its supporting paragraph {missing[0]!r}. This looks like the fullwiki "
             "setting; give the distractor file (hotpot_train_v1.1.json, hotpot_dev_distractor_v1.json)."
         )
     if any(not 0 <= fact.sent_id < lengths[fact.title] for fact in row.supporting_facts):  # said once, by Python's own filter

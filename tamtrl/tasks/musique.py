@@ -19,8 +19,8 @@ class MuSiQue(Record):
     id: Text = ""
     question: Text
     answer: str
-    answer_aliases: list[str] = []  # noqa: RUF012 (pydantic copies it)
-    answerable: bool = True
+    answer_aliases: list[str]
+    answerable: bool
     paragraphs: Annotated[list[Paragraph], table("title", "paragraph_text", "is_supporting"), Field(min_length=1)]
 
 

@@ -99,7 +99,7 @@ def _values(events: Iterator, lines: bool) -> Iterator[tuple[str, Any]]:
     mapping of mappings, else the values themselves."""
     numbers, first = itertools.count(1), True
     for event, value in events:
-        if event == "start_array" and first:
+        if event == "start_array" and first and not lines:
             for event, value in events:
                 if event == "end_array":
                     break

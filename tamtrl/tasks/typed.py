@@ -3,6 +3,7 @@ allowed. A few odd records are skipped and named; a file with more of them is re
 
 import hashlib
 import json
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeVar
@@ -16,6 +17,7 @@ T = TypeVar("T")
 Parse = Callable[[object, str], T | None]
 ODD_ALLOWED = 0.001  # of a file's records
 NAMED = 5  # odd records that are named one by one
+LONGEST = 500  # characters of what is said of one: ids and titles may be damaged text
 HOPELESS = 10  # odd records, and no sound one before them: the rest isn't read
 
 
@@ -114,7 +116,7 @@ def sound(items: Iterable[tuple[str, object]], parse: Parse, source: object, wha
             made = parse(record, where)
         except UserError as error:
             odd += 1
-            named += [str(error)] if odd <= NAMED else []
+            named += [textwrap.shorten(str(error), LONGEST)] if odd <= NAMED else []
             if not good and odd == HOPELESS:
                 break
             continue
