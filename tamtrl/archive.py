@@ -71,7 +71,7 @@ def load(path: Path) -> dict:
         index = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; an archive is a folder that `tamtrl publish` made.") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise UserError(f"{path} is not the index of an archive ({error}).") from None
     if not isinstance(index, dict) or index.get("format") != 1:
         raise UserError(f"{path} is not the index of an archive of format 1.")

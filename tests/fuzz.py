@@ -292,8 +292,8 @@ def recode(data: bytes, rng: random.Random) -> bytes:
 
 
 def naively(data: bytes, lines: bool) -> list:
-    """The records of JSON text, as Python's own reader has them: one after the other (always in JSON ``lines``), or the items of a list
-    or the entries of a mapping of mappings."""
+    """The records of JSON text, as Python's own reader has them: one after the other (always in JSON lines), or the items of
+    a list, or the entries of a mapping of mappings."""
 
     def once(pairs: list) -> dict:
         assert len({key for key, _ in pairs}) == len(pairs), "a key twice"

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 
 from tamtrl.errors import UserError
@@ -13,5 +14,5 @@ def read_predictions(path: str | Path) -> list[dict]:
             return [json.loads(line) for line in stream]
     except FileNotFoundError:
         raise UserError(f"Prediction file {path} does not exist.") from None
-    except (OSError, EOFError, json.JSONDecodeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise UserError(f"{path} is not a complete prediction file ({error}).") from None

@@ -64,7 +64,10 @@ class Example:
 def write_examples(path: str | Path, examples: Iterable[Example], batch: int = 256) -> int:
     """Write examples as they come (memory stays flat); returns how many. The file appears only when complete."""
     count, rows = 0, []
-    with files.whole(path) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+    with (
+        files.whole(path) as temporary,
+        pq.ParquetWriter(temporary, SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+    ):
 
         def flush() -> None:
             writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
@@ -94,8 +97,8 @@ class ExampleFile(Sequence):
     @cached_property
     def _table(self) -> pa.Table:
         try:
-            table = pq.read_table(self.path)
-        except pa.ArrowInvalid as error:
+            table = pq.read_table(self.path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
             raise UserError(f"{self.path} is not a readable parquet file ({error}).") from None
         if not table.schema.equals(SCHEMA):
             raise UserError(f"{self.path} does not have the columns of an Example file; prepare it again.")

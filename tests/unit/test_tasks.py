@@ -1,6 +1,9 @@
 """Data: the example file, the synthesis, the toy generator."""
 
+import gzip
 import hashlib
+import json
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +11,7 @@ import pytest
 from conftest import hotpot_record
 
 from tamtrl.errors import UserError
+from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.tasks import hotpotqa, synthesis, toy
 from tamtrl.tasks.documents import join_documents
 from tamtrl.tasks.example import SCHEMA, Example, ExampleFile, write_examples
@@ -211,3 +215,28 @@ def test_toy_shapes_that_cannot_be():
         toy.Shape(hops=3)
     with pytest.raises(UserError, match="asks for 7 paragraphs that share the asked subject; 4 fit"):
         next(toy.generate("heldout", 1, 8, 0, shape=toy.Shape(hops=1, share="subject")))
+
+
+def test_a_flipped_bit_of_our_own_files_is_never_read_as_other_text(tmp_path):
+    """Prepared examples and predictions: the same, or one sentence."""
+    examples, records = (
+        list(toy.generate("train", 40, 6, seed=0)),
+        [{"document": n, "response": f"It is {n}."} for n in range(40)],
+    )
+    write_examples(tmp_path / "a.parquet", examples)
+    with gzip.open(tmp_path / "a.jsonl.gz", "wt", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(record) + "\n" for record in records)
+    for name, read, expected in (
+        ("a.parquet", lambda p: list(ExampleFile(p)), examples),
+        ("a.jsonl.gz", read_predictions, records),
+    ):
+        sound, rng, refused = (tmp_path / name).read_bytes(), random.Random(name), 0
+        for _ in range(60):
+            place = rng.randrange(len(sound))
+            damaged = sound[:place] + bytes([sound[place] ^ 1 << rng.randrange(8)]) + sound[place + 1 :]
+            (tmp_path / name).write_bytes(damaged)
+            try:
+                assert read(tmp_path / name) == expected
+            except UserError:
+                refused += 1
+        assert refused > 30
