@@ -47,8 +47,11 @@ class _Guarded(io.RawIOBase):
 
 
 def head(path: Path, size: int = 512) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(size)
+    try:
+        with path.open("rb") as stream:
+            return stream.read(size)
+    except OSError as error:
+        raise UserError(f"{path} can't be read ({error.strerror}).") from None
 
 
 @dataclass(frozen=True)

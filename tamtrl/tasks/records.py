@@ -31,7 +31,8 @@ def records(path: str | Path, member: str | None = None) -> Iterator[tuple[str, 
     """
     path = Path(path)
     if path.is_dir():
-        inside = sorted(p for p in path.rglob("*") if p.name.endswith(SUFFIXES) and not hidden(p.relative_to(path)))
+        found = (p for p in path.rglob("*") if p.name.endswith(SUFFIXES) and not p.is_dir())
+        inside = sorted(p for p in found if not hidden(p.relative_to(path)))
         if not inside:
             raise UserError(f"Folder {path} holds no .json, .jsonl or .parquet file.")
         for file in inside:
