@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import files
+from tamtrl import files, frames
 
 # Method (and variant): colour, dashes, marker; the same in every figure. Others take what is left, in order.
 LOOKS = {
@@ -49,8 +49,8 @@ def lines(axis, data: pd.DataFrame, x: str, y: str, by: str, low: str = "", high
     ends = []
     for name, look in looks(names).items():
         part = data[data[by] == name]
-        mean = part.groupby(x)[y].mean()
-        band = part.groupby(x)[[low or y, high or y]].agg({low: "mean", high: "mean"} if low else ["min", "max"])
+        mean = part.groupby(x, dropna=False)[y].mean()
+        band = part.groupby(x, dropna=False)[[low or y, high or y]].agg({low: "mean", high: "mean"} if low else ["min", "max"])
         axis.plot(mean.index, mean.values, **look | ({} if markers else {"marker": ""}))
         if low or (band.iloc[:, 0] < band.iloc[:, 1]).any():
             axis.fill_between(band.index, band.iloc[:, 0], band.iloc[:, 1], color=look["color"], alpha=0.12, linewidth=0)
@@ -103,8 +103,7 @@ def titled(figure, title: str, width: float = 7.2):
 def save(data: pd.DataFrame, figure, output: Path) -> None:
     """The drawn data as CSV, and the figure as SVG and PNG, all named like ``output``."""
     stem = output.with_suffix("")
-    with files.whole(stem.with_suffix(".csv")) as temporary:
-        data.to_csv(temporary, index=False)
+    frames.write(data, stem.with_suffix(".csv"))
     for suffix in (".svg", ".png"):
         with files.whole(stem.with_suffix(suffix)) as temporary:
             # No date inside: the same data give the same file.

@@ -21,7 +21,7 @@ ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
 if not (ROOT / "tamtrl").is_dir():  # a file fetched from a hosting service
     raise WorkflowError("This workflow runs from a clone, with the package beside it; say snakefile: CLONE/Snakefile.")
 sys.path.insert(0, str(ROOT))
-from tamtrl import checkout, code_digest, costs, credit, plan, slurm
+from tamtrl import checkout, code_digest, costs, credit, frames, plan, slurm
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 
@@ -137,7 +137,10 @@ check(DATASETS, "datasets.yaml", DATASETS_FILE)
 
 def read_runs(path):
     """One row a run: model and items are lists in the file, and become a row a model and a list."""
-    table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+    try:
+        table = frames.read(path, separator="\t")
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
     for number, row in enumerate(table.to_dict("records"), start=2):
         check(row, "runs.yaml", f"{path} line {number}")
     table["model"] = table["model"].str.split(",")

@@ -20,7 +20,7 @@ rule list_metrics:
     params:
         rows=cases(rows_of("dynamics")),
     run:
-        pd.DataFrame(params.rows).assign(metrics=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(metrics=list(input)), output[0])
 
 
 # Figures 3 and 4 of the paper: reward and response length per step.
@@ -66,7 +66,7 @@ rule list_predictions:
     params:
         rows=cases(rows_of("table1")),
     run:
-        pd.DataFrame(params.rows).assign(predictions=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(predictions=list(input)), output[0])
 
 
 # Beyond the paper: how long memories are, turn by turn, and where the gold answer enters, stays and leaves.
@@ -100,7 +100,7 @@ rule list_sweep:
     params:
         rows=lambda wc: [{k: v for k, v in point.items() if k != "documents"} for point in sweep(wc.item)],
     run:
-        pd.DataFrame(params.rows).assign(documents=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(documents=list(input)), output[0])
 
 
 # Item of runs.tsv, what its panel is called, what is varied.

@@ -12,7 +12,7 @@ rule list_cards:
     params:
         rows=cases(TRAINED),
     run:
-        pd.DataFrame(params.rows).assign(card=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(card=list(input)), output[0])
 
 
 # Every trained run: configuration, versions, commit, time, hardware.
