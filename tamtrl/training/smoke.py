@@ -15,6 +15,7 @@ import psutil
 
 from tamtrl import costs, files, frames
 from tamtrl.errors import UserError
+from tamtrl.paper import markup
 from tamtrl.settings import Resources, Run
 from tamtrl.training import processes
 from tamtrl.training.checkpoints import TRACKER
@@ -75,14 +76,14 @@ def report(run_file: Path, run_folder: Path, resumed: Path, table: Path, output:
     run = Run.load(run_file)
     lines, failed = [], []
     for what, right, found in checks(run, run_folder, resumed, table):
-        lines.append(f"| {what} | {'yes' if right else '**NO**'} | {found} |")
+        lines.append(f"| {what} | {'yes' if right else '**NO**'} | {markup.markdown(found)} |")
         failed += [] if right else [what]
     text = "\n".join(["| check | holds | found |", "| --- | --- | --- |", *lines, "", *_look_at(run, run_folder, table), ""])
     for line in text.splitlines():
         say(line)
     if failed:
         raise UserError(f"{len(failed)} of {len(lines)} checks failed: {'; '.join(failed)}.")
-    files.write_text(output, f"# First run of {run.model} {run.method}\n\n{text}")
+    files.write_text(output, f"# First run of {markup.markdown(run.model)} {run.method}\n\n{text}")
 
 
 def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple[str, bool, str]]:

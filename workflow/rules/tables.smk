@@ -52,7 +52,7 @@ rule table:
         means=MEANS_GIVEN,
         average_over=config["average_over"],
         metric=config["metric"],
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl table {wildcards.table:q} --paper {input.paper:q} --runs {input.runs:q} --columns {params.columns:q} "
         "--means {params.means:q} --average-over {params.average_over:q} --metric {params.metric:q} --note={params.note:q} "
@@ -113,7 +113,7 @@ rule table_samples:
     localrule: True
     params:
         code=code("paper.samples"),
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl table-samples --paper {input.paper:q} --sets {input.sets:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
@@ -231,7 +231,7 @@ rule table_hours:
     localrule: True
     params:
         code=code("paper.hours"),
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl table-hours --paper {input.paper:q} --jobs {input.jobs:q} --projected {input.projected:q} --note={params.note:q} "
         "--output {output.csv:q} 2> {log:q}"
