@@ -8,9 +8,8 @@ import tamtrl
 
 def test_one_version():
     citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
-    newest = next(
-        line for line in (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8").splitlines() if line.startswith("## ")
-    )
+    lines = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    newest = next(line for line in lines if line.startswith("## ") and line != "## Unreleased")
     assert citation["version"] == tamtrl.__version__ == newest.split()[1]
     assert str(citation["date-released"]) == newest.split()[3]
 
