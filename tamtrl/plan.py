@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import costs
+from tamtrl import costs, frames
 from tamtrl.errors import UserError
 
 TRAINING = ("train_rl", "distil", "distil_round")
@@ -99,7 +99,7 @@ def summary(planned: Sequence[dict], projected: pd.DataFrame) -> pd.DataFrame:
             }
         )
     table = pd.DataFrame(rows, columns=["rule", "jobs", "GPU-hours at most", "GPU-hours projected", "disk GiB"])
-    table = table.groupby("rule", sort=False).sum().sort_values("GPU-hours at most", ascending=False, kind="stable")
+    table = table.groupby("rule", sort=False, dropna=False).sum().sort_values("GPU-hours at most", ascending=False, kind="stable")
     table.loc["total"] = table.sum()
     return table.astype({"jobs": int})
 
@@ -109,7 +109,7 @@ def plan(arguments: Sequence[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         projection = Path(folder) / "projection.csv"
         told = dry_run(arguments, projection)
-        projected = pd.read_csv(projection, dtype={"model": str})
+        projected = frames.read(projection, numbers=["step_seconds", "hours", "gpu_hours"])
     planned = list(jobs(told))
     if not planned and "Nothing to be done" not in told:
         raise UserError("Snakemake listed no jobs; leave out options that make it print less or something else.")

@@ -4,9 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pandas as pd
-
-from tamtrl import files
+from tamtrl import files, frames
 from tamtrl.errors import UserError
 from tamtrl.provenance import digest, sha256
 
@@ -16,7 +14,7 @@ RECORDED = ("run.yaml", "evaluation.yaml", "metrics.csv", "card.json", "predicti
 def record(runs: Path, made: list[Path], output: Path) -> None:
     """``runs``: CSV of a table's runs and their files of scores. ``output``: JSON with the sha256 of every file of those
     runs that the table depends on, and of the files ``made`` from them."""
-    folders = sorted({Path(path).parents[1] for path in pd.read_csv(runs)["documents"]})
+    folders = sorted({Path(path).parents[1] for path in frames.read(runs)["documents"]})
     used = [path for folder in folders for pattern in RECORDED for path in sorted(folder.glob(pattern))]
     hashes = {str(path): sha256(path) for path in used}
     files.write_text(output, json.dumps({"made": {str(path): sha256(path) for path in made}, "used": hashes}, indent=1) + "\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import files, scoring
+from tamtrl import frames, scoring
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.paper.statistics import bootstrap_interval
 
@@ -15,7 +15,7 @@ def document_scores(records: list[dict], f1_rule: str) -> pd.DataFrame:
     for record in records:
         values = scoring.all_metrics(record["response"], record["answers"], record["answer_mode"], f1_rule)
         rows.append({"document": record["document"], "id": record["id"], **values})
-    return pd.DataFrame(rows).groupby(["document", "id"], as_index=False).mean()
+    return pd.DataFrame(rows).groupby(["document", "id"], as_index=False, dropna=False).mean()
 
 
 def score(predictions: Path, benchmark: str, f1_rule: str, output: Path, documents: Path, seed: int) -> None:
@@ -39,7 +39,5 @@ def score(predictions: Path, benchmark: str, f1_rule: str, output: Path, documen
                 "truncated": sum(record["dropped_tokens"] > 0 for record in records),
             }
         )
-    with files.whole(documents) as temporary:
-        scores.to_csv(temporary, index=False)
-    with files.whole(output) as temporary:
-        pd.DataFrame(rows).to_csv(temporary, index=False)
+    frames.write(scores, documents)
+    frames.write(pd.DataFrame(rows), output)

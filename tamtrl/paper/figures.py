@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import files
+from tamtrl import files, frames
 from tamtrl.errors import UserError
 from tamtrl.paper.scores import label, listed
 from tamtrl.paper.style import lines, looks, name_ends, pyplot, save, titled
@@ -20,7 +20,7 @@ def read_metrics(runs: Path) -> pd.DataFrame:
     """All steps of all runs, with ``model``, ``run`` (method and variant) and ``seed``."""
     parts = []
     for row in listed(runs, "training run").itertuples():
-        metrics = pd.read_csv(row.metrics)
+        metrics = frames.read(row.metrics, text=[])
         metrics = metrics[metrics["outcome"].notna()]
         parts.append(metrics.assign(model=row.model, run=label(row.method, row.variant), seed=row.seed))
     return pd.concat(parts, ignore_index=True)
@@ -46,7 +46,7 @@ def turn_rewards(runs: Path, title: str, output: Path) -> None:
     """The mean reward of each memory turn over the last half of training, by whether its chunk held relevant text."""
     metrics = read_metrics(runs)
     rows = []
-    for (model, run, seed), part in metrics.groupby(["model", "run", "seed"], sort=False):
+    for (model, run, seed), part in metrics.groupby(["model", "run", "seed"], sort=False, dropna=False):
         late = part[part["step"] > part["step"].max() / 2]
         for column in part.columns:
             turn, _, kind = column.removeprefix("reward_turn_").partition("_")
@@ -75,7 +75,7 @@ def calibration(folders: Sequence[Path], title: str, output: Path) -> None:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
         seed = files.read_yaml(folder / "prm.yaml")["seed"]
         text = f"seed {seed}: accuracy {report['accuracy']:.3f}, AUROC {report['auroc']:.3f}"
-        parts.append(pd.read_csv(folder / "calibration.csv").assign(model=text))
+        parts.append(frames.read(folder / "calibration.csv", text=[]).assign(model=text))
     data = pd.concat(parts, ignore_index=True)
     plt = pyplot()
     figure, (above, below) = plt.subplots(2, 1, figsize=(4.6, 4.2), height_ratios=[3, 1], sharex=True)

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import files
-from tamtrl.errors import UserError
+from tamtrl import frames
 from tamtrl.paper.layout import Grid, Section, cell
 from tamtrl.paper.layout import write as write_views
 from tamtrl.paper.scores import RUN_KEYS, label, listed
@@ -21,11 +20,8 @@ def seconds(path: Path) -> float:
     """Of one job: what its ``--time`` wrote (.tsv), or the finished steps of a training (metrics.csv). A step done twice,
     because a job was killed after it, counts once, and starting up doesn't count."""
     if path.suffix == ".tsv":
-        return float(pd.read_csv(path, sep="\t")["seconds"].sum())
-    table = pd.read_csv(path)
-    if "seconds_step" not in table:
-        raise UserError(f"{path} has no column seconds_step; it is not the metrics.csv of a training run.")
-    return float(table["seconds_step"].sum())
+        return float(frames.read(path, numbers=["seconds"], separator="\t")["seconds"].sum())
+    return float(frames.read(path, numbers=["seconds_step"])["seconds_step"].sum())
 
 
 def measured(jobs: pd.DataFrame) -> pd.DataFrame:
@@ -34,19 +30,19 @@ def measured(jobs: pd.DataFrame) -> pd.DataFrame:
     are added up."""
     jobs = jobs.assign(hours=[seconds(Path(file)) / 3600 for file in jobs["file"]])
     jobs["device_hours"] = jobs["hours"] * jobs["devices"]
-    by_part = jobs.pivot_table(index=[*RUN_KEYS, "seed"], columns="part", values="hours", aggfunc="sum", sort=False)
+    by_part = jobs.groupby([*RUN_KEYS, "seed", "part"], sort=False, dropna=False)["hours"].sum().unstack("part", sort=False)
     table = by_part.reindex(columns=[DATA, PRM, TRAINING]).add_prefix("hours_")
     table["hours_total"] = by_part.sum(axis=1)
-    table["device_hours"] = jobs.groupby([*RUN_KEYS, "seed"], sort=False)["device_hours"].sum()
+    table["device_hours"] = jobs.groupby([*RUN_KEYS, "seed"], sort=False, dropna=False)["device_hours"].sum()
     long = table.rename_axis(columns="metric").stack().rename("hours").dropna().reset_index()
-    grouped = long.groupby([*RUN_KEYS, "metric"], sort=False)["hours"]
+    grouped = long.groupby([*RUN_KEYS, "metric"], sort=False, dropna=False)["hours"]
     return grouped.agg(reproduced="mean", low="min", high="max", seeds="count").reset_index()
 
 
 def write(paper: Path, jobs: Path, projection: Path | None, note: str, output: Path) -> None:
     """``output`` without its suffix gets .csv, .md, .tex and .html. ``projection``: of the rule `project`, shown apart."""
-    made = measured(listed(jobs, "job for Table A2"))
-    published = pd.read_csv(paper, dtype={"model": str}).rename(columns={"value": "paper"}).drop(columns="benchmark")
+    made = measured(listed(jobs, "job for Table A2", numbers=["devices"]))
+    published = frames.read(paper, numbers=["value"]).rename(columns={"value": "paper"}).drop(columns="benchmark")
     published = published[published["model"].isin(made["model"])].replace({"metric": NAMED})
     joined = made.merge(published, on=[*RUN_KEYS, "metric"], how="outer", sort=False)
     joined["delta"] = joined["reproduced"] - joined["paper"]
@@ -54,8 +50,7 @@ def write(paper: Path, jobs: Path, projection: Path | None, note: str, output: P
     runs = list(dict.fromkeys(map(tuple, pd.concat([made, published])[RUN_KEYS].values)))
     joined["_run"] = [runs.index(tuple(row)) for row in joined[RUN_KEYS].values]
     joined = joined.sort_values(["_run", "_order"], kind="stable")[COLUMNS].reset_index(drop=True)
-    with files.whole(output.with_suffix(".csv")) as temporary:
-        joined.to_csv(temporary, index=False, float_format="%.4f")
+    frames.write(joined, output.with_suffix(".csv"), "%.4f")
     about = (
         "Hours that jobs took, added up, the mean over seeds. Data: trajectories and labels; training: its finished steps, "
         "starting up left out; device hours: times the GPUs (on CPUs, the ranks) that jobs are configured to have. A dash: none, "
@@ -63,7 +58,7 @@ def write(paper: Path, jobs: Path, projection: Path | None, note: str, output: P
     )
     sections = [Section(_grid(joined), about.strip())]
     if projection is not None:
-        planned = pd.read_csv(projection, dtype={"model": str})
+        planned = frames.read(projection, numbers=["step_seconds", "hours", "gpu_hours"])
         columns = [
             ("", "model"),
             ("", "method"),
@@ -88,7 +83,7 @@ def _grid(joined: pd.DataFrame) -> Grid:
     published = set(joined.loc[joined["paper"].notna(), "metric"])
     kinds = [(name, kind) for name in ORDER for kind in (("paper", "reproduced") if name in published else ("reproduced",))]
     rows = []
-    for (model, method, variant), part in joined.groupby(RUN_KEYS, sort=False):
+    for (model, method, variant), part in joined.groupby(RUN_KEYS, sort=False, dropna=False):
         values = part.set_index("metric")
         cells = [cell(values[kind].get(name, float("nan")), "{:.3g}") for name, kind in kinds]
         rows.append([model, label(method, variant), *cells])

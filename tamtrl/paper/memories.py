@@ -33,7 +33,9 @@ def draw(runs: Path, lengths: bool, title: str, output: Path) -> None:
     answer is."""
     parts = []
     for row in listed(runs).itertuples():
-        by_turn = traces(read_predictions(row.predictions)).groupby("turn").mean().drop(columns="document").reset_index()
+        by_turn = (
+            traces(read_predictions(row.predictions)).groupby("turn", dropna=False).mean().drop(columns="document").reset_index()
+        )
         parts.append(by_turn.assign(model=row.model, run=label(row.method, row.variant), seed=row.seed))
     data = pd.concat(parts, ignore_index=True)
     plt = pyplot()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from tamtrl import files
-from tamtrl.paper.layout import DASH, Grid, Section
+from tamtrl import files, frames
+from tamtrl.paper.layout import DASH, Grid, Section, Written
 from tamtrl.paper.layout import write as write_views
 from tamtrl.paper.scores import RUN_KEYS, label, listed
 
@@ -43,11 +43,10 @@ def cards(runs: Path, note: str, output: Path) -> None:
         rows.append([row.model, label(row.method, row.variant), str(row.seed), *told.values(), differing])
         keys = {key: getattr(row, key) for key in (*RUN_KEYS, "seed")}
         whole.append(keys | told | {"configuration": json.dumps(card["run"]), "versions": json.dumps(card["versions"])})
-    with files.whole(output.with_suffix(".csv")) as temporary:
-        pd.DataFrame(whole).to_csv(temporary, index=False)
+    frames.write(pd.DataFrame(whole), output.with_suffix(".csv"))
     headings = ["model", "method", "seed", *told, "settings that differ between these runs"]
     caption = f"Trained runs; seconds are those of a run's last attempt. The whole configuration of each is in the CSV. {note}"
-    write_views("runs", [Section(Grid([("", name) for name in headings], rows), caption.strip(), printed=False)], output)
+    write_views("runs", [Section(Grid([("", name) for name in headings], rows), caption, printed=False)], output)
 
 
 def choices(document: Path, config: Path, note: str, output: Path) -> None:
@@ -63,7 +62,7 @@ def choices(document: Path, config: Path, note: str, output: Path) -> None:
         values = "; ".join(f"{name} = {json.dumps(used[name])}" for name in names if name in used)
         rows.append([question, here, values or DASH, evidence])
     headings = ("question", "here", "value used", "evidence")
-    with files.whole(output.with_suffix(".csv")) as temporary:
-        pd.DataFrame(rows, columns=headings).to_csv(temporary, index=False)
+    cells = [[Written(question), Written(here), values, Written(evidence)] for question, here, values, evidence in rows]
+    frames.write(pd.DataFrame(rows, columns=headings), output.with_suffix(".csv"))
     caption = f"What the paper leaves open (docs/choices.md); a row of runs.tsv may override a value. {note}"
-    write_views("choices", [Section(Grid([("", name) for name in headings], rows), caption.strip(), printed=False)], output)
+    write_views("choices", [Section(Grid([("", name) for name in headings], cells), caption, printed=False)], output)

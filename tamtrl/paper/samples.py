@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import pandas as pd
 import pyarrow.parquet as pq
 
-from tamtrl import files
+from tamtrl import frames
 from tamtrl.errors import UserError
 from tamtrl.paper.layout import Grid, Section, cell
 from tamtrl.paper.layout import write as write_views
@@ -16,16 +15,14 @@ COLUMNS = ["use", "set", "paper", "source", "samples", "delta"]
 def write(paper: Path, sets: Path, note: str, output: Path) -> None:
     """``sets``: a CSV of ``use`` (training, validation, evaluation), ``set`` and ``file``. ``output`` without its suffix gets
     .csv, .md, .tex and .html."""
-    made = pd.read_csv(sets)
+    made = frames.read(sets)
     if made.empty:
         raise UserError(f"{sets} lists no data set.")
     made["samples"] = [pq.read_metadata(file).num_rows for file in made["file"]]
-    published = pd.read_csv(paper).rename(columns={"value": "paper"})
+    published = frames.read(paper, numbers=["value"]).rename(columns={"value": "paper"})
     joined = made.merge(published, on=["use", "set"], how="left")
     joined["delta"] = joined["samples"] - joined["paper"]
-    stem = output.with_suffix("")
-    with files.whole(stem.with_suffix(".csv")) as temporary:
-        joined[COLUMNS].to_csv(temporary, index=False)
+    frames.write(joined[COLUMNS], output.with_suffix(".csv"))
     rows = [
         [row["use"], row["set"], cell(row["paper"], "{:.0f}"), f"{row['samples']:.0f}", cell(row["delta"], "{:+.0f}")]
         for _, row in joined.iterrows()

@@ -1,12 +1,13 @@
 """Scores of runs from their per-document files: means with intervals, and differences from TAMTRL."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from tamtrl import frames
 from tamtrl.errors import UserError
 from tamtrl.paper.statistics import bootstrap_interval, holm, paired_bootstrap
 
@@ -62,27 +63,40 @@ def label(method: str, variant: str, ours: bool = False) -> str:
     return (method if variant == "main" else f"{method} ({variant})") + (", ours" if ours else "")
 
 
-def listed(path: Path, what: str = "run") -> pd.DataFrame:
-    """What a rule listed for a table or figure: a CSV with a row a run or file; an empty one is refused."""
-    table = pd.read_csv(path, dtype={"model": str})
+def listed(path: Path, what: str = "run", **columns: Collection[str]) -> pd.DataFrame:
+    """What a rule listed for a table or figure: a CSV with a row a run or file; an empty one is refused. ``columns``: of
+    `frames.read`."""
+    table = frames.read(path, **columns)
     if table.empty:
         raise UserError(f"{path} lists no {what}; check `select` in the configuration.")
     return table
 
 
-Scores = dict[str, dict[str, pd.DataFrame]]  # benchmark, metric: a table of documents x seeds
+Scores = dict[str, dict[str, pd.DataFrame]]  # benchmark, metric: a table of documents (id, number) x seeds
+DOCUMENT = ["id", "document"]  # a data set may have one id twice; its number tells them apart
 
 
 def read(runs: pd.DataFrame) -> Iterator[tuple[tuple, Scores]]:
     """Each run's key and scores. ``runs`` has a row per run, seed and benchmark: the run keys, ``seed``, ``benchmark`` and
     ``documents``, the file of per-document scores."""
-    for key, group in runs.groupby(RUN_KEYS, sort=False):
+    for key, group in runs.groupby(RUN_KEYS, sort=False, dropna=False):
         scores: Scores = {}
-        for benchmark, part in group.groupby("benchmark", sort=False):
-            frames = [pd.read_csv(row.documents, dtype={"id": str}).assign(seed=row.seed) for row in part.itertuples()]
-            table = pd.concat(frames).drop(columns="document").groupby(["id", "seed"]).mean()
+        for benchmark, part in group.groupby("benchmark", sort=False, dropna=False):
+            if part["seed"].duplicated().any():
+                raise UserError(f"{' '.join(key)} is listed twice with one seed for {benchmark}; leave one of them out.")
+            table = pd.concat([_of_documents(Path(row.documents)).assign(seed=row.seed) for row in part.itertuples()])
+            table = table.set_index([*DOCUMENT, "seed"]).sort_index()
             scores[benchmark] = {metric: table[metric].unstack("seed") for metric in table.columns}
         yield key, scores
+
+
+def _of_documents(path: Path) -> pd.DataFrame:
+    """What `tamtrl score` wrote: a row a document, a column a metric."""
+    table = frames.read(path, text=["id"])
+    if (twice := table[DOCUMENT].duplicated()).any():
+        first = table[twice].iloc[0]
+        raise UserError(f"{path} has document {first['document']} ({first['id']!r}) twice; score the predictions again.")
+    return table
 
 
 def reproduced(runs: pd.DataFrame, layout: Layout, seed: int = 0) -> pd.DataFrame:

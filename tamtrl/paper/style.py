@@ -1,12 +1,16 @@
 """What figures have in common: one look a method, labels at the ends of lines, the files of a figure."""
 
-import textwrap
+import re
+import sys
+import unicodedata
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import files
+from tamtrl import files, frames
+from tamtrl.paper.markup import one_line
 
 # Method (and variant): colour, dashes, marker; the same in every figure. Others take what is left, in order.
 LOOKS = {
@@ -20,6 +24,12 @@ LOOKS = {
     "tamtrl": ("#D55E00", "solid", "o"),
     "tamtrl (turn_group)": ("#000000", (0, (6, 1, 1, 1)), "h"),
 }
+# Asked, where they are installed, for characters that the first font doesn't have. matplotlib can't draw fonts in colour.
+FURTHER_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei",
+    "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "Malgun Gothic", "Noto Emoji", "Symbola",
+)  # fmt: skip
+MISSING = r"Glyph (\d+) .*missing from"
 SPARE = (("#882255", (0, (2, 1)), "<"), ("#44AA99", (0, (7, 2)), ">"), ("#332288", (0, (1, 3)), "p"))
 
 
@@ -36,9 +46,13 @@ def pyplot():
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     import seaborn as sns
+    from matplotlib import font_manager
 
     sns.set_theme(context="paper", style="ticks")
     plt.style.use(Path(__file__).with_name("tamtrl.mplstyle"))
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    plt.rcParams["font.family"] = ["sans-serif", *(name for name in FURTHER_FONTS if name in installed)]
+    warnings.filterwarnings("ignore", MISSING)  # at each drawing; `save` says it once
     return plt
 
 
@@ -49,8 +63,8 @@ def lines(axis, data: pd.DataFrame, x: str, y: str, by: str, low: str = "", high
     ends = []
     for name, look in looks(names).items():
         part = data[data[by] == name]
-        mean = part.groupby(x)[y].mean()
-        band = part.groupby(x)[[low or y, high or y]].agg({low: "mean", high: "mean"} if low else ["min", "max"])
+        mean = part.groupby(x, dropna=False)[y].mean()
+        band = part.groupby(x, dropna=False)[[low or y, high or y]].agg({low: "mean", high: "mean"} if low else ["min", "max"])
         axis.plot(mean.index, mean.values, **look | ({} if markers else {"marker": ""}))
         if low or (band.iloc[:, 0] < band.iloc[:, 1]).any():
             axis.fill_between(band.index, band.iloc[:, 0], band.iloc[:, 1], color=look["color"], alpha=0.12, linewidth=0)
@@ -94,18 +108,58 @@ def spread(values: Sequence[float], apart: float, bottom: float, top: float) -> 
     return result
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most ``width`` columns, cut at spaces, and anywhere beside a wide character (Chinese, Japanese, emoji), which
+    takes two."""
+    lines, line, taken = [], "", 0
+    for word in _unbroken(one_line(text), width):
+        columns = sum(map(_columns, word))
+        if taken and taken + columns - word.endswith(" ") > width:
+            lines.append(line.rstrip())
+            line, taken = "", 0
+        line, taken = line + word, taken + columns
+    return [*lines, line.rstrip()] if line else lines
+
+
+def _columns(char: str) -> int:
+    return 0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _unbroken(text: str, width: int) -> list[str]:
+    """The pieces of a text between which a line may end, each with the space after it; one that is too long is cut."""
+    pieces = [""]
+    for char in text:
+        before = pieces[-1]
+        wide = before and 2 in (_columns(char), _columns(before[-1]))
+        full = sum(map(_columns, before)) + _columns(char) > width
+        if char != " " and before and (before[-1] == " " or wide or full):
+            pieces.append("")
+        pieces[-1] += char
+    return pieces if text else []
+
+
 def titled(figure, title: str, width: float = 7.2):
-    if title:
-        figure.suptitle("\n".join(textwrap.wrap(title, int(13 * width))), fontsize="small", color="0.35")
+    if lines := wrapped(title, int(13 * width)):
+        figure.suptitle("\n".join(lines), fontsize="small", color="0.35")
     return figure
 
 
 def save(data: pd.DataFrame, figure, output: Path) -> None:
     """The drawn data as CSV, and the figure as SVG and PNG, all named like ``output``."""
     stem = output.with_suffix("")
-    with files.whole(stem.with_suffix(".csv")) as temporary:
-        data.to_csv(temporary, index=False)
-    for suffix in (".svg", ".png"):
-        with files.whole(stem.with_suffix(suffix)) as temporary:
-            # No date inside: the same data give the same file.
-            figure.savefig(temporary, metadata={"Date": None} if suffix == ".svg" else None)
+    frames.write(data, stem.with_suffix(".csv"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", MISSING)
+        for suffix in (".svg", ".png"):
+            with files.whole(stem.with_suffix(suffix)) as temporary:
+                # No date inside: the same data give the same file.
+                figure.savefig(temporary, metadata={"Date": None} if suffix == ".svg" else None)
+    lacking = {}
+    for one in caught:
+        if found := re.match(MISSING, str(one.message)):
+            lacking[chr(int(found[1]))] = True
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if lacking:
+        told = f"{output.name}: no font here has {''.join(lacking)}; the PNG has boxes, the SVG the text (docs/data.md)."
+        print(told, file=sys.stderr)

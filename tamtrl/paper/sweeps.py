@@ -12,7 +12,7 @@ def points(runs: Path, layout: Layout) -> pd.DataFrame:
     """Scores in percent with intervals for each method and ``value`` of what is varied. ``runs``: the keys of `scores.read`, and
     ``value``."""
     parts = []
-    for value, part in listed(runs).groupby("value"):
+    for value, part in listed(runs, numbers=["value"]).groupby("value", dropna=False):
         made = reproduced(part, layout)
         parts.append(
             made[(made["metric"] == layout.metric) & made["benchmark"].isin([*layout.columns, AVERAGE])].assign(value=value)

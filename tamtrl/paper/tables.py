@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import files
+from tamtrl import frames
 from tamtrl.paper.layout import DASH, Cell, Grid, Number, Section, cell
 from tamtrl.paper.layout import write as write_views
 from tamtrl.paper.scores import AVERAGE, METRICS, MINUS, RUN_KEYS, Layout, label, listed, reproduced
@@ -50,16 +50,14 @@ def compare(published: pd.DataFrame, made: pd.DataFrame, metric: str, ours: set[
 
 def write(table: str, paper: Path, runs: Path | None, layout: Layout, output: Path) -> None:
     """``output`` without its suffix gets .csv, .md, .tex and .html. Without ``runs`` the table holds published numbers only."""
-    published = pd.read_csv(paper, dtype={"model": str})
+    published = frames.read(paper, numbers=["value"])
     shown = pd.DataFrame(columns=[*RUN_KEYS, "seed", "benchmark", "documents", "ours"])
     if runs is not None:
-        shown = listed(runs, f"run for {table}")
+        shown = listed(runs, f"run for {table}", flags=["ours"])
         published = published[published["model"].isin(shown["model"])]
     ours = set(map(tuple, shown.loc[shown["ours"].astype(bool), RUN_KEYS].values))
     joined = compare(published, reproduced(shown, layout), layout.metric, ours)
-    stem = output.with_suffix("")
-    with files.whole(stem.with_suffix(".csv")) as temporary:
-        joined.to_csv(temporary, index=False, float_format="%.4f")
+    frames.write(joined, output.with_suffix(".csv"), "%.4f")
     sections = [Section(main_grid(joined, layout), _caption(joined, layout))]
     if (compared := differences_grid(joined)).rows:
         sections.append(Section(compared, f"{_about_differences(joined)} {layout.note}".strip(), "differences from tamtrl"))
@@ -86,7 +84,7 @@ def main_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
         columns += [(name, kind) for kind in (("paper", "reproduced", "delta") if name in published else ("reproduced",))]
     ranks = _ranks(shown)
     rows, lines, before = [], set(), (None, False)
-    for (model, method, variant, ours), group in shown.groupby([*RUN_KEYS, "ours"], sort=False):
+    for (model, method, variant, ours), group in shown.groupby([*RUN_KEYS, "ours"], sort=False, dropna=False):
         if before != (model, ours):
             lines.add(len(rows))
         before = (model, ours)
@@ -103,7 +101,7 @@ def _ranks(shown: pd.DataFrame) -> dict[tuple, str]:
     """Which reproduced numbers are the best and the second best of their model's column, to the two places that are shown."""
     marks = {}
     rows = shown[shown["reproduced"].notna() & ~shown["ours"]].assign(value=lambda frame: frame["reproduced"].round(2))
-    for (_, name), column in rows.groupby(["model", "benchmark"]):
+    for (_, name), column in rows.groupby(["model", "benchmark"], dropna=False):
         for mark, value in zip(("best", "second"), sorted(set(column["value"]), reverse=True), strict=False):
             for key in column.loc[column["value"] == value, RUN_KEYS].values:
                 marks[(*key, name)] = mark if len(column) > 1 else ""
@@ -130,7 +128,7 @@ def metrics_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
     names += [AVERAGE] if AVERAGE in set(made["benchmark"]) else []
     made = made[made["benchmark"].isin(names)]
     rows = []
-    for (model, method, variant), group in made.groupby(RUN_KEYS, sort=False):
+    for (model, method, variant), group in made.groupby(RUN_KEYS, sort=False, dropna=False):
         for metric in BESIDE:
             values = group[group["metric"] == metric].set_index("benchmark")["reproduced"]
             rows.append([model, label(method, variant), metric, *(cell(values.get(name, float("nan"))) for name in names)])

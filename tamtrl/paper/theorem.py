@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from tamtrl import files, seeds
+from tamtrl import frames, seeds
 from tamtrl.credit import teacher
 from tamtrl.credit.normalise import min_max
 from tamtrl.credit.settings import CreditSettings
@@ -112,8 +112,7 @@ def write(worlds: int, output: Path) -> None:
         left = objective(world)
         rows.append({"world": seed, "objective": left, **exact, "difference": exact["J"] - left, "misread": misread["J"] - left})
     table = pd.DataFrame(rows)
-    with files.whole(output.with_suffix(".csv")) as temporary:
-        table.to_csv(temporary, index=False)
+    frames.write(table, output.with_suffix(".csv"))
     readings = {
         "of the policy given the outcome (docs/theorem.md)": table["difference"],
         "of the policy itself (a misreading)": table["misread"],

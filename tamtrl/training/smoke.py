@@ -13,8 +13,9 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
-from tamtrl import costs, files
+from tamtrl import costs, files, frames
 from tamtrl.errors import UserError
+from tamtrl.paper import markup
 from tamtrl.settings import Resources, Run
 from tamtrl.training import processes
 from tamtrl.training.checkpoints import TRACKER
@@ -75,21 +76,21 @@ def report(run_file: Path, run_folder: Path, resumed: Path, table: Path, output:
     run = Run.load(run_file)
     lines, failed = [], []
     for what, right, found in checks(run, run_folder, resumed, table):
-        lines.append(f"| {what} | {'yes' if right else '**NO**'} | {found} |")
+        lines.append(f"| {what} | {'yes' if right else '**NO**'} | {markup.markdown(found)} |")
         failed += [] if right else [what]
     text = "\n".join(["| check | holds | found |", "| --- | --- | --- |", *lines, "", *_look_at(run, run_folder, table), ""])
     for line in text.splitlines():
         say(line)
     if failed:
         raise UserError(f"{len(failed)} of {len(lines)} checks failed: {'; '.join(failed)}.")
-    files.write_text(output, f"# First run of {run.model} {run.method}\n\n{text}")
+    files.write_text(output, f"# First run of {markup.markdown(run.model)} {run.method}\n\n{text}")
 
 
 def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple[str, bool, str]]:
     """What must be true, whether it is, and what was found."""
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    metrics = pd.read_csv(folder / "metrics.csv").set_index("step")
-    again = pd.read_csv(resumed / "metrics.csv").dropna(subset="outcome")
+    metrics = frames.read(folder / "metrics.csv", text=[]).set_index("step")
+    again = frames.read(resumed / "metrics.csv", text=[]).dropna(subset="outcome")
     steps = metrics.dropna(subset="outcome")
     where, hardware = card["resources"], card["hardware"]
     visible = [name for name in (hardware["visible_devices"] or "").split(",") if name]
@@ -111,8 +112,8 @@ def checks(run: Run, folder: Path, resumed: Path, table: Path) -> Iterator[tuple
     went_on = len(attempts) == 2 and attempts[1][:1] > [1] and set().union(*attempts) == set(range(1, last + 1))
     found = f"steps {attempts}; outcomes {_listed(again['outcome'])}, undisturbed {_listed(steps['outcome'])} (equal on a CPU)"
     yield "killed after its first checkpoint, training went on from there", went_on, found
-    shown = pd.read_csv(table)
-    shown = shown[shown["model"].astype(str) == run.model]
+    shown = frames.read(table, numbers=["reproduced"])
+    shown = shown[shown["model"] == run.model]
     yield "tables have numbers", bool(len(shown) and shown["reproduced"].notna().all()), f"{len(shown)} cells in {table}"
 
 
@@ -123,7 +124,7 @@ def _listed(values: pd.Series) -> str:
 def _look_at(run: Run, folder: Path, table: Path) -> Iterator[str]:
     """Numbers that nobody can check but who knows the machine."""
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    metrics = pd.read_csv(folder / "metrics.csv")
+    metrics = frames.read(folder / "metrics.csv", text=[])
     yield "Look at:"
     yield ""
     seconds = metrics["seconds_step"].dropna()

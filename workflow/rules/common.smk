@@ -21,7 +21,7 @@ ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
 if not (ROOT / "tamtrl").is_dir():  # a file fetched from a hosting service
     raise WorkflowError("This workflow runs from a clone, with the package beside it; say snakefile: CLONE/Snakefile.")
 sys.path.insert(0, str(ROOT))
-from tamtrl import checkout, code_digest, costs, credit, plan, slurm
+from tamtrl import checkout, code_digest, costs, credit, frames, handed_on, plan, slurm
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 
@@ -30,6 +30,7 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 slurm.be_patient()
+workflow.config_settings.config_args = handed_on.arguments(workflow.config_settings.config)
 
 
 def ours(path):
@@ -65,21 +66,40 @@ def known(values, allowed, what):
             raise WorkflowError(f"Unknown {what} {value!r}; there are {', '.join(map(str, allowed))}.")
 
 
-def typed(node):
-    """Text as JSON would read it, else text: `--config` hands over nested values as text, and so does runs.tsv. Keys are sorted:
-    their order depends on which file was laid over which, and Snakemake reruns what has its parameters in another order.
+# A name is part of paths, of lists with commas, and of commands. The text between may be anything else.
+NAME = re.compile(r"[^-\s,={}<>]([^,={}<>\n\r\t]*[^\s,={}<>])?")
+
+
+def named(document, where):
+    """Refuses keys that can't be names; YAML reads a bare null, 007 or 1.5 as something else than text."""
+    for name in document:
+        if not isinstance(name, str):
+            raise WorkflowError(f"{where}: the name {name!r} is not text; put it in quotes.")
+        if not NAME.fullmatch(name):
+            raise WorkflowError(
+                f"{where}: {name!r} can't be a name: it is empty, begins with - or a space, ends with a space, or has one of , = {{ }} < >."
+            )
+
+
+def typed(node, schema):
+    """Text as JSON would read it, else text: `--config` hands over nested values as text, and so does runs.tsv. What the schema wants as
+    text stays text: a model may be called null, or 1e3. Keys are sorted: their order depends on which file was laid over which, and
+    Snakemake reruns what has its parameters in another order.
     """
     if isinstance(node, dict):
-        return {key: typed(node[key]) for key in sorted(node)}
+        others = schema.get("additionalProperties") or {}
+        return {key: typed(node[key], schema.get("properties", {}).get(key, others)) for key in sorted(node, key=str)}
     if isinstance(node, list):
-        return [typed(value) for value in node]
+        return [typed(value, schema.get("items", {})) for value in node]
     try:
-        return json.loads(node) if isinstance(node, str) else node
+        value = json.loads(node) if isinstance(node, str) else node
     except json.JSONDecodeError:
         return node
+    return node if schema.get("type") == "string" and not isinstance(value, str) else value
 
 
 DEFAULTS = read(ROOT / "config" / "config.yaml")
+SCHEMA = read(ROOT / "workflow" / "schemas" / "config.yaml")["properties"]
 
 
 def complete(given, before=()):
@@ -118,7 +138,7 @@ SECTIONS = (
     "resources",
 )
 for section in SECTIONS:
-    config[section] = typed(config.get(section))
+    config[section] = typed(config.get(section), SCHEMA[section])
 if config["credit"] and config["credit"].get("minmax") is False:
     config["credit"]["minmax"] = "off"  # YAML reads a bare off as false
 RUNS_FILE, MODELS_FILE, DATASETS_FILE, SOURCES_FILE = (
@@ -126,18 +146,25 @@ RUNS_FILE, MODELS_FILE, DATASETS_FILE, SOURCES_FILE = (
 )
 SOURCES = read(SOURCES_FILE)
 check(SOURCES, "sources.yaml", SOURCES_FILE)
+named(SOURCES, SOURCES_FILE)
 # `--config NAME=FILE` replaces a source by a file of the user's own.
 OWN_FILES = {name: config[name] for name in SOURCES if name in config}
 check({key: value for key, value in config.items() if key not in OWN_FILES}, "config.yaml", "configuration")
 MODELS = read(MODELS_FILE)
 check(MODELS, "models.yaml", MODELS_FILE)
+named(MODELS, MODELS_FILE)
 DATASETS = read(DATASETS_FILE)
 check(DATASETS, "datasets.yaml", DATASETS_FILE)
+named(DATASETS, DATASETS_FILE)
+named(config["means"], "configuration: means")
 
 
 def read_runs(path):
     """One row a run: model and items are lists in the file, and become a row a model and a list."""
-    table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+    try:
+        table = frames.read(path, separator="\t")
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
     for number, row in enumerate(table.to_dict("records"), start=2):
         check(row, "runs.yaml", f"{path} line {number}")
     table["model"] = table["model"].str.split(",")

@@ -20,7 +20,7 @@ rule list_metrics:
     params:
         rows=cases(rows_of("dynamics")),
     run:
-        pd.DataFrame(params.rows).assign(metrics=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(metrics=list(input)), output[0])
 
 
 # Figures 3 and 4 of the paper: reward and response length per step.
@@ -34,7 +34,7 @@ rule figure_dynamics:
     localrule: True
     params:
         code=code("paper.figures"),
-        title=config["note"],
+        title=lambda wc: config["note"],
     shell:
         "tamtrl figure dynamics --runs {input:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
@@ -50,7 +50,7 @@ rule figure_turn_rewards:
     localrule: True
     params:
         code=code("paper.figures"),
-        title=config["note"],
+        title=lambda wc: config["note"],
     shell:
         "tamtrl figure turn_rewards --runs {input:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
@@ -66,7 +66,7 @@ rule list_predictions:
     params:
         rows=cases(rows_of("table1")),
     run:
-        pd.DataFrame(params.rows).assign(predictions=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(predictions=list(input)), output[0])
 
 
 # Beyond the paper: how long memories are, turn by turn, and where the gold answer enters, stays and leaves.
@@ -82,7 +82,7 @@ rule figure_memories:
     localrule: True
     params:
         code=code("paper.memories"),
-        title=config["note"],
+        title=lambda wc: config["note"],
     shell:
         "tamtrl figure {wildcards.memories:q} --runs {input:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
@@ -100,7 +100,7 @@ rule list_sweep:
     params:
         rows=lambda wc: [{k: v for k, v in point.items() if k != "documents"} for point in sweep(wc.item)],
     run:
-        pd.DataFrame(params.rows).assign(documents=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(documents=list(input)), output[0])
 
 
 # Item of runs.tsv, what its panel is called, what is varied.
@@ -141,7 +141,7 @@ rule figure_sweep:
         means=MEANS_GIVEN,
         average_over=config["average_over"],
         metric=config["metric"],
-        title=config["note"],
+        title=lambda wc: config["note"],
     shell:
         "tamtrl figure-sweep --runs {input:q} --headings {params.headings:q} --varied {params.varied:q} "
         "--columns {params.benchmark:q} --means {params.means:q} --average-over {params.average_over:q} "
@@ -160,7 +160,7 @@ rule figure_calibration:
     params:
         code=code("paper.figures"),
         folders=lambda wc, input: list(dict.fromkeys(str(Path(file).parent) for file in input)),
-        title=config["note"],
+        title=lambda wc: config["note"],
     shell:
         "tamtrl figure-calibration {params.folders:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 

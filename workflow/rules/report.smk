@@ -12,7 +12,7 @@ rule list_cards:
     params:
         rows=cases(TRAINED),
     run:
-        pd.DataFrame(params.rows).assign(card=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(card=list(input)), output[0])
 
 
 # Every trained run: configuration, versions, commit, time, hardware.
@@ -33,7 +33,7 @@ rule run_cards:
     localrule: True
     params:
         code=code("paper.records"),
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl run-cards --runs {input:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
@@ -69,7 +69,7 @@ rule open_choices:
     localrule: True
     params:
         code=code("paper.records"),
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl open-choices --choices {input.choices:q} --config {input.config:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 

@@ -30,11 +30,12 @@ def resolved(row):
     for override in row["overrides"].split():
         key, _, value = override.partition("=")
         section, _, name = key.partition(".")
-        if name not in sections.get("reading" if section == "train_reading" else section, {}):
+        known_as = "reading" if section == "train_reading" else section
+        if name not in sections.get(known_as, {}):
             raise WorkflowError(
                 f"{RUNS_FILE}: {row['method']} {row['variant']} overrides {key!r}, which does not exist."
             )
-        sections[section][name] = typed(value)
+        sections[section][name] = typed(value, SCHEMA[known_as].get("properties", {}).get(name, {}))
     sections["train_reading"] = sections["reading"] | sections["train_reading"]  # tested as the others are
     return sections
 

@@ -23,7 +23,7 @@ rule list_scores:
             for case in cases(rows_of(wc.table), benchmarks=EVALUATED)
         ],
     run:
-        pd.DataFrame(params.rows).assign(documents=list(input)).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows).assign(documents=list(input)), output[0])
 
 
 # Published beside reproduced.
@@ -52,7 +52,7 @@ rule table:
         means=MEANS_GIVEN,
         average_over=config["average_over"],
         metric=config["metric"],
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl table {wildcards.table:q} --paper {input.paper:q} --runs {input.runs:q} --columns {params.columns:q} "
         "--means {params.means:q} --average-over {params.average_over:q} --metric {params.metric:q} --note={params.note:q} "
@@ -90,7 +90,7 @@ rule list_sets:
         uses=[*("training" for _ in TRAINING_SETS), "validation", *("evaluation" for _ in TEST_SETS)],
         sets=SET_ORDER,
     run:
-        pd.DataFrame({"use": params.uses, "set": params.sets, "file": list(input)}).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame({"use": params.uses, "set": params.sets, "file": list(input)}), output[0])
 
 
 # How many samples each set has, counted in the prepared files.
@@ -113,7 +113,7 @@ rule table_samples:
     localrule: True
     params:
         code=code("paper.samples"),
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl table-samples --paper {input.paper:q} --sets {input.sets:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
@@ -167,7 +167,7 @@ rule list_times:
     params:
         jobs={key: [job[key] for job in TIMES] for key in ("model", "method", "variant", "seed", "part", "stage")},
     run:
-        with_devices(params.jobs, list(input)).to_csv(output[0], index=False)
+        frames.write(with_devices(params.jobs, list(input)), output[0])
 
 
 def projected(row):
@@ -193,7 +193,7 @@ def projections():
 
 # `tamtrl plan` asks for it while the rules are read: it makes a dry run, which runs none.
 if plan.projection():
-    pd.DataFrame(projections(), columns=PROJECTED).to_csv(plan.projection(), index=False)
+    frames.write(pd.DataFrame(projections(), columns=PROJECTED), plan.projection())
 
 
 # What training should take on A100s, from the configuration alone.
@@ -207,7 +207,7 @@ rule project:
         rows=lambda wc: projections(),
         columns=PROJECTED,
     run:
-        pd.DataFrame(params.rows, columns=params.columns).to_csv(output[0], index=False)
+        frames.write(pd.DataFrame(params.rows, columns=params.columns), output[0])
 
 
 # Hours of every method, measured, and the projection apart.
@@ -231,7 +231,7 @@ rule table_hours:
     localrule: True
     params:
         code=code("paper.hours"),
-        note=NOTE,
+        note=lambda wc: NOTE,
     shell:
         "tamtrl table-hours --paper {input.paper:q} --jobs {input.jobs:q} --projected {input.projected:q} --note={params.note:q} "
         "--output {output.csv:q} 2> {log:q}"
