@@ -56,12 +56,12 @@ def head(path: Path, size: int = 512) -> bytes:
 
 @dataclass(frozen=True)
 class Archive:
-    """``open`` gives a member's bytes; ``folders`` and ``links`` have none of their own."""
+    """``member`` gives the bytes of one; ``folders`` and ``links`` have none of their own."""
 
     names: list[str]
     folders: list[str]
     links: list[str]
-    open: Callable[[str], BinaryIO]
+    member: Callable[[str], BinaryIO]
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def opened(path: Path, member: str | None = None) -> Iterator[tuple[str, io.Buff
         inner, where = _unwrapped(stack, path), str(path)
         if isinstance(inner, Archive):
             name = _choose(path, inner, member)
-            inner, where = inner.open(name), f"{path}:{name}"
+            inner, where = inner.member(name), f"{path}:{name}"
         yield where, stack.enter_context(io.BufferedReader(_Guarded(inner, where), BLOCK))
 
 

@@ -17,7 +17,7 @@ def without_encoding(code: str) -> Iterator[str]:
         name = called.rpartition(".")[2]
         if name in ("read_text", "write_text") and called != "files.write_text":  # ours, which says so itself
             yield ast.unparse(node)
-        elif name == "open" and called not in ("os.open", "tarfile.open"):
+        elif name == "open" and called not in ("os.open", "tarfile.open", "archive.open"):  # bytes
             first = 0 if "." in called and called != "gzip.open" else 1  # a path's own method has the mode first
             modes = [*node.args[first : first + 1], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
             if not any("b" in ast.unparse(mode) for mode in modes):
