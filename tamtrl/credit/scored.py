@@ -12,7 +12,7 @@ from tamtrl.credit.settings import CreditSettings
 
 
 def _shaped(turns: Turns, settings: CreditSettings) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The rows that have a score (bool, (rows,)), Eq. 5's p_hat of these, and how far that may be off: where scores are stretched,
+    """The rows that have a score (bool, (rows,)), Eq. 5's p_hat of these, and how far it may be off: where scores are stretched,
     so is their resolution."""
     scored = ~turns.is_answer & ~turns.score.isnan()
     query, turn, p = turns.query[scored], turns.turn[scored], turns.score[scored].double()
