@@ -1,5 +1,6 @@
-"""How far Eq. 4's score of one and the same row moves with the rows it shares a forward pass with, and what movement of tokens'
-log-odds explains it (`LOG_ODDS` in tamtrl/credit/rounding.py). Rows are what the model itself writes as it reads toy documents.
+"""How far Eq. 4's score of one and the same row moves with the rows it shares a forward pass with, and what share that is of the
+resolution in tamtrl/credit/rounding.py (above 1, its `LOG_ODDS` is too small). Rows are what the model itself writes as it reads
+toy documents.
 
     python benchmarks/resolution.py             # the toy models
     python benchmarks/resolution.py FOLDER      # another, with the `full` prompts; on a GPU where there is one
@@ -27,6 +28,7 @@ from tamtrl.training.backbone import Shape, new_model
 
 Row = tuple[list[int], list[int]]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 GROUPS, GROUP, BUDGETS = 24, 8, (256, 512, 1024, 2048)
 
 
@@ -83,33 +85,35 @@ def report(name: str, model, reader: Reader, queries: int, passes: int) -> None:
     rng = random.Random(0)
     orders = [(rng.sample(range(len(rows)), len(rows)), BUDGETS[number % len(BUDGETS)]) for number in range(passes)]
     orders.append((list(range(len(rows))), 1))  # every row alone
-    for dtype in (torch.float32, torch.bfloat16):
+    for precision, dtype in DTYPES.items():
         model = model.to(dtype)
         found = [in_micro_batches(model, rows, *order) for order in orders]
         tokens = torch.stack([torch.cat(one).exp() for one in found])
-        print(f"  {dtype}: mean probability {tokens.mean():.2f}; of a token it moves by {_range(tokens).max():.1e} at most")
+        print(f"  {precision}: mean probability {tokens.mean():.2f}; of a token it moves by {_range(tokens).max():.1e} at most")
         for form in CHOICES["score"]:
             score = partial(teacher.score, settings=CreditSettings("teacher", score=form))
             moved = _range(torch.stack([score(one) for one in found]))
-            last_bit, unit = (rounding.resolution(score, found[0], log_odds) for log_odds in (0.0, 0.01))
-            log_odds = (0.01 * (moved - last_bit) / (unit - last_bit)).max()
-            print(f"    {form:15} moves by {moved.max():.1e} at most, median {moved.median():.1e}: log-odds by {log_odds:.1e}")
-        groups(model, rows[:GROUPS], rng)
+            used = moved / rounding.resolution(score, found[0], rounding.LOG_ODDS[precision])
+            told = f"moves by {moved.max():.1e} at most, median {moved.median():.1e}"
+            print(f"    {form:15} {told}: {used.max():.2f} of the resolution, median {used.median():.3f}")
+        groups(model, rows[:GROUPS], precision, rng)
 
 
 def _range(values: torch.Tensor) -> torch.Tensor:
     return values.amax(0) - values.amin(0)
 
 
-def groups(model, rows: list[Row], rng: random.Random) -> None:
+def groups(model, rows: list[Row], precision: str, rng: random.Random) -> None:
     """Groups of identical rows, scattered: the advantages that rounding alone makes of them."""
     copies = [row for row in rows for _ in range(GROUP)]
     number = torch.arange(len(rows)).repeat_interleave(GROUP)
-    scores = teacher.score(
-        in_micro_batches(model, copies, rng.sample(range(len(copies)), len(copies)), 1024), CreditSettings("teacher")
-    )
-    worst = standardise(scores, number).abs().reshape(-1, GROUP).amax(1)
+    found = in_micro_batches(model, copies, rng.sample(range(len(copies)), len(copies)), 1024)
+    score = partial(teacher.score, settings=CreditSettings("teacher"))
+    worst = standardise(score(found), number).abs().reshape(-1, GROUP).amax(1)
     print(f"    {int((worst > 0).sum())} of {len(rows)} groups of {GROUP} identical rows get advantages, up to {worst.max():.2f}")
+    off = rounding.resolution(score, found, rounding.LOG_ODDS[precision])
+    left = standardise(score(found), number, True, off).abs().reshape(-1, GROUP).amax(1)
+    print(f"    with a resolution of {off.median():.1e} (median; {off.min():.1e} to {off.max():.1e}) {int((left > 0).sum())} do")
 
 
 def main(arguments: list[str]) -> None:

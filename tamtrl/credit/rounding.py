@@ -12,9 +12,9 @@ import torch
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# How far a token's log-odds (a logit against all others) move with the rows beside its own, by the precision of the forward pass.
-# Measured over rows with benchmarks/resolution.py, where docs/benchmarks.md has the figures; about three times what was found.
-LOG_ODDS = {"fp32": 2e-5, "bf16": 0.2}
+# How far a token's log-odds (a logit against all others) move with the rows beside its own, by the precision of the forward pass:
+# twice or more of what benchmarks/resolution.py found (docs/benchmarks.md).
+LOG_ODDS = {"fp32": 4e-5, "bf16": 0.4}
 # Where a token is all but certain, its log-probability still is a difference of two float32 of up to 32.
 LAST_BIT = 2.0**-19
 
@@ -32,16 +32,16 @@ def each_once(compute: Callable[[list[Row]], Sequence[Result]], rows: Sequence[R
 def resolution(
     score: Callable[[list[torch.Tensor]], torch.Tensor], log_probs: Sequence[torch.Tensor], log_odds: float
 ) -> torch.Tensor:
-    """How far each row's score may be off when each token's log-odds are off by ``log_odds``, all to the same side: its
-    log-probability then is by log_odds (1 - p), since dp = p (1 - p) d(log-odds).
+    """How far each row's score may be off when each token's log-odds are off by ``log_odds``, independently of the others': the
+    root of the sum of squares of what each makes of the score. A token's log-probability is off by log_odds (1 - p), since
+    dp = p (1 - p) d(log-odds).
 
     log_probs: as for ``score``, (tokens,) a row. Returns (rows,), float64. A difference of two scores within it is none.
     """
-    exact = [row.double() for row in log_probs]
-    off = [log_odds * (1 - row.exp()) + LAST_BIT for row in exact]
-    above = score([row + by for row, by in zip(exact, off, strict=True)])
-    below = score([row - by for row, by in zip(exact, off, strict=True)])
-    return (above - below).abs() / 2
+    exact = [row.detach().double().requires_grad_() for row in log_probs]
+    slopes = torch.autograd.grad(score(exact).sum(), exact)
+    off = [log_odds * (1 - row.detach().exp()) + LAST_BIT for row in exact]
+    return torch.stack([(slope * by).norm() for slope, by in zip(slopes, off, strict=True)])
 
 
 def of_probability(probability: torch.Tensor, log_odds: float) -> torch.Tensor:

@@ -60,13 +60,14 @@ def test_each_distinct_row_is_computed_once_in_order():
 @pytest.mark.parametrize(
     ("form", "length_norm", "expected"),
     [
-        # p = 0.5 and 0.75, log-odds off by 0.01: log-probabilities by 0.005 and 0.0025, probabilities by 0.0025 and 0.001875
-        ("mean_prob", True, [0.0021875, 0.0025]),
-        ("mean_prob", False, [0.004375, 0.0025]),
-        ("mean_logprob", True, [0.00375, 0.005]),
-        ("mean_logprob", False, [0.0075, 0.005]),
-        ("geometric_mean", True, [0.375**0.5 * 0.00375, 0.0025]),
-        ("geometric_mean", False, [0.375 * 0.0075, 0.0025]),
+        # p = 0.5 and 0.75, log-odds off by 0.01: log-probabilities by 0.005 and 0.0025 (together 0.00559),
+        # probabilities by 0.0025 and 0.001875 (together 0.003125)
+        ("mean_prob", True, [0.0015625, 0.0025]),
+        ("mean_prob", False, [0.003125, 0.0025]),
+        ("mean_logprob", True, [0.00559 / 2, 0.005]),
+        ("mean_logprob", False, [0.00559, 0.005]),
+        ("geometric_mean", True, [0.375**0.5 * 0.00559 / 2, 0.0025]),
+        ("geometric_mean", False, [0.375 * 0.00559, 0.0025]),
     ],
 )
 def test_how_far_a_score_may_be_off(form, length_norm, expected):
@@ -78,7 +79,7 @@ def test_how_far_a_score_may_be_off(form, length_norm, expected):
 
 def test_a_certain_token_is_off_by_its_last_bit():
     score = partial(teacher.score, settings=CreditSettings("teacher"))
-    assert rounding.resolution(score, [torch.zeros(3)], 0.2).tolist() == pytest.approx([LAST_BIT])
+    assert rounding.resolution(score, [torch.zeros(4)], 0.2).tolist() == pytest.approx([LAST_BIT / 2])  # sqrt(4) / 4
     # 0.5 * (0.2 * 0.5 + 2^-19)
     assert rounding.of_probability(floats(0.5, 1), 0.2).tolist() == pytest.approx([0.05 + 2**-20, LAST_BIT])
 
