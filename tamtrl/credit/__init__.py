@@ -2,7 +2,8 @@
 
 One file per method. A method is a module with ``NEEDS`` (a tuple of what must be computed for it: ``"teacher"``, ``"judge"``,
 ``"prm"``, or nothing), ``rewards(turns, settings)`` and ``advantages(turns, rewards, settings)``; its name is its file's. One
-that needs the teacher also has ``score(log_probs, settings)``, which makes a score of the teacher's log-probabilities.
+that needs the teacher also has ``score(log_probs, settings)``, which makes a score of the teacher's log-probabilities, and a
+higher one of higher ones.
 """
 
 import ast
@@ -13,7 +14,7 @@ from types import ModuleType
 
 from tamtrl.errors import UserError
 
-_HELPERS = {"base", "normalise", "scored", "settings"}
+_HELPERS = {"base", "normalise", "rounding", "scored", "settings"}
 
 
 def names() -> list[str]:

@@ -18,6 +18,7 @@ class Turns:
     is_answer: torch.Tensor  # bool: the last turn of a trajectory
     outcome: torch.Tensor  # float: r in {0, 1}, the trajectory's, repeated on each of its rows
     score: torch.Tensor | None = None  # float: what the method asked for; NaN on answer turns
+    resolution: torch.Tensor | None = None  # float: two scores that differ by no more are equal; None: scores are exact
 
     def __post_init__(self) -> None:
         shapes = {f.name: tuple(getattr(self, f.name).shape) for f in fields(self) if getattr(self, f.name) is not None}

@@ -14,22 +14,34 @@ def _extreme(values: torch.Tensor, groups: torch.Tensor, how: str) -> torch.Tens
     return out.scatter_reduce(0, groups, values, how, include_self=False)[groups]
 
 
-def min_max(values: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+def span(values: torch.Tensor, groups: torch.Tensor, resolution: torch.Tensor | None = None) -> torch.Tensor:
+    """max P - min P on each row, with P the row's group; 0 where that is within the largest ``resolution`` of the group, below
+    which a difference is none. All (rows,); no ``resolution``: values are exact."""
+    if not len(values):
+        return values
+    found = _extreme(values, groups, "amax") - _extreme(values, groups, "amin")
+    if resolution is None:
+        return found
+    return torch.where(found > _extreme(resolution, groups, "amax"), found, torch.zeros_like(found))
+
+
+def min_max(values: torch.Tensor, groups: torch.Tensor, resolution: torch.Tensor | None = None) -> torch.Tensor:
     """Eq. 5: (p - min P) / (max P - min P) with P the row's group; 1 where all of P are equal (the outcome decides).
 
-    values (rows,) float, groups (rows,) integers -> (rows,) in [0, 1].
+    values (rows,) float, groups (rows,) integers, resolution as in `span` -> (rows,) in [0, 1].
     """
     if not len(values):
         return values
-    low, high = _extreme(values, groups, "amin"), _extreme(values, groups, "amax")
-    span = high - low
-    return torch.where(span > 0, (values - low) / span.where(span > 0, torch.ones_like(span)), torch.ones_like(values))
+    low, width = _extreme(values, groups, "amin"), span(values, groups, resolution)
+    return torch.where(width > 0, (values - low) / width.where(width > 0, torch.ones_like(width)), torch.ones_like(values))
 
 
-def standardise(values: torch.Tensor, groups: torch.Tensor, std: bool = True) -> torch.Tensor:
+def standardise(
+    values: torch.Tensor, groups: torch.Tensor, std: bool = True, resolution: torch.Tensor | None = None
+) -> torch.Tensor:
     """Eq. 7: (R - mean) / std over the row's group, with the population standard deviation; 0 where all are equal.
 
-    values (rows,) float, groups (rows,) integers -> (rows,). ``std=False`` only subtracts the mean.
+    values (rows,) float, groups (rows,) integers, resolution as in `span` -> (rows,). ``std=False`` only subtracts the mean.
     """
     if not len(values):
         return values
@@ -38,7 +50,7 @@ def standardise(values: torch.Tensor, groups: torch.Tensor, std: bool = True) ->
     mean = values.new_zeros(size).index_add(0, groups, values) / count
     centred = values - mean[groups]
     # Equal rewards may differ from their mean by a rounding error: compare the values themselves.
-    differ = _extreme(values, groups, "amax") > _extreme(values, groups, "amin")
+    differ = span(values, groups, resolution) > 0
     centred = torch.where(differ, centred, torch.zeros_like(centred))
     if not std:
         return centred

@@ -7,8 +7,27 @@ minimum, maximum, mean and deviation, and its own advantage is 0.
 import torch
 
 from tamtrl.credit.base import Turns
-from tamtrl.credit.normalise import group_ids, min_max, standardise
+from tamtrl.credit.normalise import group_ids, min_max, span, standardise
 from tamtrl.credit.settings import CreditSettings
+
+
+def _shaped(turns: Turns, settings: CreditSettings) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The rows that have a score (bool, (rows,)), Eq. 5's p_hat of these, and how far it may be off: where scores are stretched,
+    so is their resolution."""
+    scored = ~turns.is_answer & ~turns.score.isnan()
+    query, turn, p = turns.query[scored], turns.turn[scored], turns.score[scored].double()
+    off = torch.zeros_like(p) if turns.resolution is None else turns.resolution[scored].double()
+    match settings.minmax:
+        case "batch":
+            groups = torch.zeros_like(query)
+        case "query":
+            groups = group_ids(query)
+        case "query_turn":
+            groups = group_ids(query, turn)
+        case _:
+            return scored, p, off
+    width = span(p, groups, off)
+    return scored, min_max(p, groups, off), torch.where(width > 0, off / width, 0.0)
 
 
 def rewards(turns: Turns, settings: CreditSettings) -> torch.Tensor:
@@ -16,26 +35,26 @@ def rewards(turns: Turns, settings: CreditSettings) -> torch.Tensor:
     memory turn has no score."""
     result = turns.outcome.double().clone()
     result[~turns.is_answer & turns.score.isnan()] = float("nan")
-    scored = ~turns.is_answer & ~turns.score.isnan()
-    query, turn = turns.query[scored], turns.turn[scored]
-    p = turns.score[scored].double()
-    match settings.minmax:
-        case "batch":
-            p = min_max(p, torch.zeros_like(query))
-        case "query":
-            p = min_max(p, group_ids(query))
-        case "query_turn":
-            p = min_max(p, group_ids(query, turn))
+    scored, p, _ = _shaped(turns, settings)
     r = result[scored]
     result[scored] = p * r if settings.combine == "product" else p + r
     return result
 
 
+def _resolution(turns: Turns, settings: CreditSettings) -> torch.Tensor:
+    """How far each reward may be off, (rows,): outcomes, and products with an outcome of 0, are exact."""
+    scored, _, off = _shaped(turns, settings)
+    result = torch.zeros_like(turns.outcome, dtype=torch.float64)
+    result[scored] = off * turns.outcome[scored] if settings.combine == "product" else off
+    return result
+
+
 def advantages(turns: Turns, rewards: torch.Tensor, settings: CreditSettings) -> torch.Tensor:
     """Eq. 7: (R - mean) / std over all turns and rollouts of the query (``query_turn``: over the rollouts of the same
-    query and turn). Returns (rows,)."""
+    query and turn); 0 where they differ by no more than rounding. Returns (rows,)."""
     known = ~rewards.isnan()
     keys = [turns.query] if settings.advantage_set == "query" else [turns.query, turns.turn, turns.is_answer]
+    groups = group_ids(*(key[known] for key in keys))
     result = torch.zeros_like(rewards)
-    result[known] = standardise(rewards[known], group_ids(*(key[known] for key in keys)), settings.std)
+    result[known] = standardise(rewards[known], groups, settings.std, _resolution(turns, settings)[known])
     return result

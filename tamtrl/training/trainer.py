@@ -4,6 +4,7 @@ optimizer steps a rollout batch."""
 import re
 import time
 from dataclasses import replace
+from functools import partial
 
 import torch
 import transfer_queue as tq
@@ -18,6 +19,7 @@ from verl.utils.tensordict_utils import assign_non_tensor_stack, list_of_dict_to
 from verl.workers.utils.padding import response_from_nested
 
 from tamtrl import credit
+from tamtrl.credit import rounding
 from tamtrl.credit.base import Turns
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.settings import build
@@ -122,10 +124,14 @@ class TurnCreditTrainer(PPOTrainerSync):
             raise RuntimeError(f"{missing} of {asked} rollouts failed; 'Error in _run_prompt' in the log says why.")
         if "teacher" in self.credit.NEEDS:
             with marked_timer("teacher", self.timing_raw):
-                turns = self._with_teacher_scores(turns, real, responses, extras)
+                turns = self._with_teacher_scores(turns, real, responses, extras, metrics)
         if self.config.tamtrl.scorer:
             scored = [extras[row]["scored"] for row in real]
-            turns = replace(turns, score=torch.tensor([_score(one) for one in scored], dtype=torch.float64))
+            score = torch.tensor([_score(one) for one in scored], dtype=torch.float64)
+            # A judge's grades are whole tenths; a process reward model is served in float32.
+            is_prm = self.config.tamtrl.scorer.kind == "prm"
+            off = rounding.of_probability(score, rounding.LOG_ODDS["fp32"]) if is_prm else None
+            turns = replace(turns, score=score, resolution=off)
             metrics.update(scoring_metrics(scored, [extras[row]["read_at"] for row in real], self.timing_raw))
             self._require_scores([one for one in scored if one])
         rewards = self.credit.rewards(turns, self.credit_settings)
@@ -161,12 +167,21 @@ class TurnCreditTrainer(PPOTrainerSync):
             outcome=torch.stack([row_scores[row].sum() for row in real]).double(),
         )
 
-    def _with_teacher_scores(self, turns: Turns, real: list[int], responses: list, extras: list[dict]) -> Turns:
+    def _with_teacher_scores(self, turns: Turns, real: list[int], responses: list, extras: list[dict], metrics: dict) -> Turns:
+        """Turns with equal teacher's prompt and equal response are one text: it is scored once."""
         memory = [i for i in range(len(real)) if not turns.is_answer[i]]
         rows = [(extras[real[i]]["teacher_prompt_ids"], responses[real[i]]) for i in memory]
-        score = torch.full((len(real),), float("nan"), dtype=torch.float64)
-        score[memory] = self.credit.score(self._teacher_log_probs(rows), self.credit_settings)
-        return replace(turns, score=score)
+        keys = [(tuple(prompt), tuple(response.tolist())) for prompt, response in rows]
+        metrics["tamtrl/scores_known"] = len(rows) - len(set(keys))
+        log_probs = rounding.each_once(self._teacher_log_probs, rows, keys)
+        actors = self.config.actor_rollout_ref
+        engine = (actors.ref if self.credit_settings.teacher == "reference" else actors.actor).fsdp_config
+        log_odds = rounding.LOG_ODDS[engine.mixed_precision.param_dtype]
+
+        score_of = partial(self.credit.score, settings=self.credit_settings)
+        score, off = (torch.full((len(real),), float("nan"), dtype=torch.float64) for _ in range(2))
+        score[memory], off[memory] = score_of(log_probs), rounding.resolution(score_of, log_probs, log_odds)
+        return replace(turns, score=score, resolution=off)
 
     def _require_scores(self, scored: list[dict]) -> None:
         """A few turns may stay without a score; with many, training would be another method under this one's name."""

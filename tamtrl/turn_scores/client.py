@@ -37,8 +37,8 @@ class Scored:
 
 
 class Client:
-    """One a process and event loop. Answers are kept by the content of the request; all rollouts of a question are in one
-    process, so this finds every repetition within a step."""
+    """One a process and event loop. Answers are kept by the content of the request; verl runs all rollouts of a question in one
+    process (a test holds it to that), so a repetition within a question is found, and has the very same score."""
 
     def __init__(self, scorer: Scorer, url: str):
         self.scorer, self.url = scorer, url.rstrip("/")

@@ -15,6 +15,7 @@ from conftest import REPOSITORY
 
 from tamtrl import credit
 from tamtrl.credit.base import Turns
+from tamtrl.credit.rounding import LOG_ODDS
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources, Run, build
 from tamtrl.training import launch, metrics
@@ -72,6 +73,14 @@ def test_devices_differ_only_in_devices_and_sizes(verl_configs):
     gpu, cpu = flat(verl_configs["gpu"]), flat(verl_configs["cpu"])
     differing = {key for key in gpu.keys() | cpu.keys() if gpu.get(key, "absent") != cpu.get(key, "absent")}
     assert not {key for key in differing if not any(word in key for word in may_differ)}
+
+
+def test_the_precision_of_the_teachers_pass_is_known(verl_configs):
+    """The trainer takes the resolution of scores from it."""
+    for device, precision in (("gpu", "bf16"), ("cpu", "fp32")):
+        actors = verl_configs[device]["actor_rollout_ref"]
+        found = {actors[engine]["fsdp_config"]["mixed_precision"]["param_dtype"] for engine in ("actor", "ref")}
+        assert found == {precision} <= set(LOG_ODDS)
 
 
 def test_a_key_that_verl_renames_is_an_error(monkeypatch):
