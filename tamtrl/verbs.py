@@ -46,11 +46,13 @@ def prepare_longbench(args: argparse.Namespace) -> None:
 
 
 def token_counter(folder: str):
-    """How many tokens a model's own tokenizer makes of a text."""
+    """How many tokens a model's own tokenizer makes of a text, as the reader will encode it."""
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    return lambda text: len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    from tamtrl.reading.texts import Texts
+
+    texts = Texts(AutoTokenizer.from_pretrained(folder))
+    return lambda text: len(texts.encode(text))
 
 
 def prepare_niah(args: argparse.Namespace) -> None:

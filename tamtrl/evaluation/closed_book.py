@@ -17,6 +17,8 @@ from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.evaluation.work import Work
 from tamtrl.machine import require
 from tamtrl.provenance import digest
+from tamtrl.reading.chat import template
+from tamtrl.reading.texts import Texts
 from tamtrl.settings import ClosedBook, Resources
 from tamtrl.tasks.questions import Question
 from tamtrl.tasks.synthesis import chosen_order
@@ -61,7 +63,8 @@ async def _ask(
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    prompts = [prompt_ids(tokenizer, question.text) for question in asked]
+    prompt = prompter(tokenizer)
+    prompts = [prompt(question.text) for question in asked]
     engine = vllm_engine.start_engine(model, max(map(len, prompts)) + settings.tokens, seed, resources)
 
     async def read(_: Work, index: int) -> list[dict]:
@@ -84,15 +87,13 @@ async def _ask(
         engine.shutdown()
 
 
-def prompt_ids(tokenizer, question: str) -> list[int]:
-    """Through the chat template where the model has one; a base model completes plain text."""
-    text = PROMPT.format(question=question)
+def prompter(tokenizer) -> Callable[[str], list[int]]:
+    """A question's prompt as ids: through the chat template where the model has one; a base model completes plain text."""
+    texts = Texts(tokenizer)
     if not tokenizer.chat_template:
-        return tokenizer(f"{text}\nAnswer:")["input_ids"]
-    rendered = tokenizer.apply_chat_template(
-        [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True, enable_thinking=False
-    )
-    return tokenizer(rendered, add_special_tokens=False)["input_ids"]
+        return lambda question: texts.encode_whole(f"{PROMPT.format(question=question)}\nAnswer:")
+    chat = template(tokenizer, "<|text|>")
+    return lambda question: chat.fill(text=texts.encode(PROMPT.format(question=question)))
 
 
 def verdict(response: str, answers: tuple[str, ...]) -> str:

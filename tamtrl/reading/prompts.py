@@ -1,15 +1,15 @@
 """The two prompts of the memory agent, as token ids.
 
-The paper's wording isn't public; ours says what its setup implies. Prompts are assembled from ids: the template is
-rendered once through the model's chat template, cut at its slots and tokenized piece by piece, so the memory fed back
-is the very ids that were sampled.
+The paper's wording isn't public; ours says what its setup implies. Prompts are assembled from ids (chat.py), so the memory
+fed back is the very ids that were sampled.
 """
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
 
 from tamtrl.errors import UserError
+from tamtrl.reading.chat import THOUGHT_END, Template, template
+from tamtrl.reading.texts import Texts
 
 # "brief" is for models of under a million parameters, whose window is about a hundred tokens.
 STYLES = {
@@ -31,80 +31,56 @@ STYLES = {
         "empty_memory": "Nothing yet .",
     },
 }
-_SLOT = re.compile(r"<\|(question|memory|section)\|>")
-
-
-@dataclass(frozen=True)
-class Template:
-    """Alternating literal ids and slot names, e.g. ``((1, 2), "question", (3,))``."""
-
-    pieces: tuple[tuple[int, ...] | str, ...]
-
-    @property
-    def tokens(self) -> int:
-        return sum(len(piece) for piece in self.pieces if isinstance(piece, tuple))
-
-    def fill(self, **slots: Sequence[int]) -> list[int]:
-        ids: list[int] = []
-        for piece in self.pieces:
-            ids.extend(slots[piece] if isinstance(piece, str) else piece)
-        return ids
 
 
 class Prompts:
-    """Prompt builder for one tokenizer. Thinking is off wherever the chat template knows the switch."""
+    """Prompt builder for one tokenizer. Thinking is off wherever the chat template knows the switch, and a thought that it begins
+    all the same is closed empty."""
 
     def __init__(self, tokenizer, style: str = "full"):
         if style not in STYLES:
             raise UserError(f"Prompt style {style!r} is not one of {', '.join(STYLES)}.")
-        if not tokenizer.is_fast:
-            raise UserError("The model's tokenizer gives no character offsets; a fast tokenizer is needed.")
+        self.tokenizer, self.style, self.texts = tokenizer, style, Texts(tokenizer)
         if not tokenizer.chat_template:
             raise UserError("The model's tokenizer has no chat template; an instruction-tuned model is needed.")
-        self.tokenizer = tokenizer
-        self.update = self._template(STYLES[style]["update"])
-        self.answer = self._template(STYLES[style]["answer"])
+        self.update, self.answer = self._templates(thinking=False)
         self.empty_memory = self.encode(STYLES[style]["empty_memory"])
         self.separator = self.encode("\n\n")
-        self._no_thought = self._empty_thought()
+
+    def _templates(self, thinking: bool) -> list[Template]:
+        return [template(self.tokenizer, STYLES[self.style][name], thinking) for name in ("update", "answer")]
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a user's text: control tokens spelled out in it stay plain text."""
-        return self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-
-    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        encoded = self.tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True, verbose=False
-        )
-        return encoded["input_ids"], encoded["offset_mapping"]
+        """Ids of a text; what spells a control token stays plain text."""
+        return self.texts.encode(text)
 
     def with_thinking(self, prompt_ids: list[int]) -> list[int]:
-        """The same prompt with thinking on: without the empty thought that switches it off."""
-        if not self._no_thought:
-            raise UserError("The model's chat template has no switch for thinking; set distillation.thinking to false.")
-        return prompt_ids[: -len(self._no_thought)]
+        """The same prompt with thinking on: with the end that the chat template gives it then."""
+        if not self._switch:
+            raise UserError(
+                "The model's chat template has no switch for thinking at the end of a prompt; set distillation.thinking to false."
+            )
+        off, on = self._switch
+        return [*prompt_ids[: len(prompt_ids) - len(off)], *on]
 
     @property
     def end_of_thinking(self) -> int:
-        return self.tokenizer.convert_tokens_to_ids("</think>")
+        ids = self.tokenizer(THOUGHT_END, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            raise UserError(f"The model's tokenizer has no token {THOUGHT_END}; set distillation.thinking to false.")
+        return ids[0]
 
-    def _empty_thought(self) -> list[int]:
-        """What the template adds to a prompt to switch thinking off; nothing where it knows no such switch."""
-        off, on = self._rendered("x", False), self._rendered("x", True)
-        return self.tokenizer(off.removeprefix(on), add_special_tokens=False)["input_ids"] if off.startswith(on) else []
-
-    def _rendered(self, text: str, thinking: bool) -> str:
-        return self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True, enable_thinking=thinking
-        )
-
-    def _template(self, text: str) -> Template:
-        rendered = self._rendered(text, False)
-        pieces: list[tuple[int, ...] | str] = []
-        # re.split with one group alternates literal text and slot names.
-        for position, part in enumerate(_SLOT.split(rendered)):
-            if position % 2:
-                pieces.append(part)
-            elif part:
-                pieces.append(tuple(self.tokenizer(part, add_special_tokens=False)["input_ids"]))
-        return Template(tuple(pieces))
+    @cached_property
+    def _switch(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The last ids of a prompt without thinking, and what stands in their place with it; None where the two differ in
+        nothing, or elsewhere."""
+        ends = set()
+        for off, on in zip((self.update, self.answer), self._templates(thinking=True), strict=True):
+            *before, last_off = off.pieces
+            *same_before, last_on = on.pieces
+            if before != same_before or isinstance(last_off, str) or isinstance(last_on, str):
+                return None
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last_off, last_on, strict=False)))
+            ends.add((last_off[same:], last_on[same:]))
+        found = ends.pop()
+        return found if not ends and found != ((), ()) else None

@@ -74,7 +74,7 @@ class Reader:
                 f"The question of example {example.id} has {len(question)} tokens but reading.query_tokens is "
                 f"{budgets.query_tokens}; raise it, or set reading.truncate to cut."
             )
-        ids, offsets = self.prompts.encode_with_offsets(example.context)
+        ids, offsets = self.prompts.texts.encode_with_offsets(example.context)
         limit = budgets.chunk_tokens * budgets.max_chunks
         dropped = max(0, len(ids) - limit)
         if dropped and not budgets.truncate:

@@ -15,11 +15,13 @@ from functools import cached_property
 
 import httpx
 
+from tamtrl.reading.texts import Texts, break_up_anything
 from tamtrl.settings import Scorer
 from tamtrl.turn_scores import judge, prm
 from tamtrl.turn_scores.updates import Update
 
 ATTEMPTS = 2
+LONGEST = 2**20  # bytes of an answer; thoughts of many thousand tokens fit
 KEY = "TAMTRL_JUDGE_KEY"
 KINDS = {"judge": judge, "prm": prm}
 
@@ -47,10 +49,10 @@ class Client:
         self.asked: dict[str, asyncio.Task] = {}
 
     @cached_property
-    def tokenizer(self):
+    def texts(self) -> Texts:
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(self.scorer.path)
+        return Texts(AutoTokenizer.from_pretrained(self.scorer.path))
 
     @cached_property
     def http(self) -> httpx.AsyncClient:
@@ -62,8 +64,8 @@ class Client:
 
     def body(self, update: Update) -> dict:
         if self.scorer.kind == "judge":
-            return judge.body(update, self.scorer)
-        return prm.body(prm.encode(self.tokenizer, update, self.scorer.window_tokens).ids, self.scorer)
+            return judge.body(update, self.scorer, self.texts.broken_up if self.scorer.path else break_up_anything)
+        return prm.body(prm.encode(self.texts, update, self.scorer.window_tokens).ids, self.scorer)
 
     async def score(self, update: Update) -> Scored:
         begin = time.time()
@@ -83,21 +85,45 @@ class Client:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     async with asyncio.timeout(self.scorer.timeout_seconds):
-                        reply = await self.http.post(self.url + self.kind.ROUTE, json=body)
-                    if reply.is_error:
-                        error = f"status {reply.status_code}: {' '.join(reply.text.split())[:200]}"
-                        continue
-                    return self.kind.score(reply.json()), "", attempt
+                        status, content = await self._post(body)
                 except TimeoutError:
                     error = f"no answer within {self.scorer.timeout_seconds:g} s"
-                except httpx.HTTPError as problem:
+                    continue
+                except (httpx.HTTPError, httpx.InvalidURL) as problem:
                     error = f"{type(problem).__name__}: {problem}"
-                except (ValueError, KeyError, TypeError, IndexError):
-                    error = f"not a score: {' '.join(reply.text.split())[:200]!r}"
+                    continue
+                shown = " ".join(content[:2000].decode(errors="replace").split())[:200]
+                if not httpx.codes.is_success(status):
+                    error = f"status {status}: {shown}"
+                    continue
+                try:
+                    return self.kind.score(_parsed(content)), "", attempt
+                except ValueError as problem:
+                    error = f"not a score: {shown!r} ({problem})"
         return None, error, ATTEMPTS
+
+    async def _post(self, body: dict) -> tuple[int, bytes]:
+        """Status and content, which is read no further than just past the longest answer that can be one."""
+        content = b""
+        async with self.http.stream("POST", self.url + self.kind.ROUTE, json=body) as reply:
+            async for part in reply.aiter_bytes():
+                content += part
+                if len(content) > LONGEST:
+                    break
+        return reply.status_code, content
 
     async def close(self) -> None:
         await self.http.aclose()
+
+
+def _parsed(content: bytes) -> object:
+    """Raises ValueError, which says what it is, for what is no JSON."""
+    if len(content) > LONGEST:
+        raise ValueError(f"longer than {LONGEST} bytes")
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON") from None
 
 
 def probe(scorer: Scorer, url: str) -> str:

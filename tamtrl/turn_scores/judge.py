@@ -1,16 +1,17 @@
-"""The LLM judge: its prompt, the form of its answer, and how a grade becomes a score.
+"""The LLM judge: its prompt, the form of its request, and how a grade becomes a score.
 
 The prompt is ours: the paper's isn't public. It shows neither the gold answer nor which paragraphs are relevant: the paper
 doesn't say that its judge was told. Grades are whole numbers, so that a grammar can list all of them.
 """
 
-import json
+from collections.abc import Callable
 
+from tamtrl.reading.texts import break_up_anything
 from tamtrl.settings import Scorer
+from tamtrl.turn_scores.grades import BEST, grade
 from tamtrl.turn_scores.updates import Update
 
 ROUTE = "/chat/completions"
-BEST = 10
 PROMPT = """\
 A reader answers a question about a long text that it reads section by section. It keeps only a short memory, which it \
 rewrites after each section; what it does not write down is lost. Grade one rewriting of the memory.
@@ -40,17 +41,18 @@ SCHEMA = {
 }
 
 
-def prompt(update: Update) -> str:
-    """Chat control tokens that a text spells out are broken up: the judge's server would take them for its own."""
-    texts = {name: getattr(update, name).replace("<|", "< |") for name in ("question", "before", "section", "after")}
+def prompt(update: Update, break_up: Callable[[str], str] = break_up_anything) -> str:
+    """``break_up`` puts spaces into control tokens that a text spells out: the judge's server would take them for its own. What
+    they are its tokenizer says (``Texts.broken_up``), where that is at hand; ``<|``, which begins those of most, in any case."""
+    texts = {name: break_up(getattr(update, name)).replace("<|", "< |") for name in ("question", "before", "section", "after")}
     return PROMPT.format(**texts)
 
 
-def body(update: Update, scorer: Scorer) -> dict:
+def body(update: Update, scorer: Scorer, break_up: Callable[[str], str] = break_up_anything) -> dict:
     """A chat request in OpenAI's form; greedy, and held to the schema."""
     return {
         "model": scorer.model,
-        "messages": [{"role": "user", "content": prompt(update)}],
+        "messages": [{"role": "user", "content": prompt(update, break_up)}],
         "temperature": 0,
         "max_tokens": scorer.answer_tokens,
         "response_format": {"type": "json_schema", "json_schema": {"name": "grade", "schema": SCHEMA, "strict": True}},
@@ -58,9 +60,11 @@ def body(update: Update, scorer: Scorer) -> dict:
     }
 
 
-def score(reply: dict) -> float:
-    """grade / 10, in [0, 1]. Raises ValueError, KeyError, TypeError or IndexError for anything else than a grade."""
-    grade = json.loads(reply["choices"][0]["message"]["content"])["score"]
-    if isinstance(grade, bool) or grade not in range(BEST + 1):
-        raise ValueError(f"grade {grade!r} is not a whole number from 0 to {BEST}")
-    return grade / BEST
+def score(reply: object) -> float:
+    """grade / 10, in [0, 1], of the answer's only choice. Raises ValueError, which says what it is, for anything else."""
+    try:
+        (choice,) = reply["choices"]
+        content = choice["message"]["content"]
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ValueError("it has not one choice with a message") from None
+    return grade(content, cut=choice.get("finish_reason") == "length") / BEST

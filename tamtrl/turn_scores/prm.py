@@ -9,6 +9,7 @@ gets what is left.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tamtrl.reading.texts import Texts
 from tamtrl.settings import Scorer
 from tamtrl.turn_scores.updates import Update
 
@@ -32,16 +33,15 @@ def fair_shares(lengths: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def encode(tokenizer, update: Update, window: int) -> Encoded:
-    """At most ``window`` ids, whatever the lengths. ``tokenizer``: a BERT one."""
-    texts = [update.question, update.before, update.after, update.relevant]
-    parts = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+def encode(texts: Texts, update: Update, window: int) -> Encoded:
+    """At most ``window`` ids, whatever the lengths. ``texts``: of a BERT's tokenizer."""
+    parts = [texts.encode(text) for text in (update.question, update.before, update.after, update.relevant)]
     lengths = [len(part) for part in parts]
     shares = fair_shares(lengths[:3], window - SPECIAL_TOKENS)
     shares.append(min(lengths[3], window - SPECIAL_TOKENS - sum(shares)))
-    ids = [tokenizer.cls_token_id]
+    ids = [texts.tokenizer.cls_token_id]
     for part, share in zip(parts, shares, strict=True):
-        ids += [*part[:share], tokenizer.sep_token_id]
+        ids += [*part[:share], texts.tokenizer.sep_token_id]
     return Encoded(ids, shares[:3] == lengths[:3], shares[3] == lengths[3])
 
 
@@ -49,9 +49,14 @@ def body(ids: list[int], scorer: Scorer) -> dict:
     return {"model": scorer.model, "input": ids}
 
 
-def score(reply: dict) -> float:
-    """P(the trajectory's answer is correct): the sigmoid of the classifier's one logit, which vLLM applies."""
-    (probability,) = reply["data"][0]["probs"]
-    if not 0 <= probability <= 1:
-        raise ValueError(f"{probability} is not a probability")
-    return probability
+def score(reply: object) -> float:
+    """P(the trajectory's answer is correct): the sigmoid of the classifier's one logit, which vLLM applies. Raises ValueError,
+    which says what it is, for anything else."""
+    try:
+        (item,) = reply["data"]
+        (probability,) = item["probs"]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("it has not one probability of one input") from None
+    if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
+        raise ValueError(f"{probability!r:.60} is not a probability")
+    return float(probability)

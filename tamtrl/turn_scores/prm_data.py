@@ -14,6 +14,7 @@ from tamtrl.errors import UserError
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
+from tamtrl.reading.texts import Texts
 from tamtrl.settings import ProcessRewardModel
 from tamtrl.tasks.example import ExampleFile
 from tamtrl.turn_scores import prm
@@ -51,12 +52,12 @@ def label(
     from transformers import AutoTokenizer
 
     reader = Reader(Prompts(AutoTokenizer.from_pretrained(policy), run.reading.prompts), run.reading)
-    tokenizer = AutoTokenizer.from_pretrained(base)
+    texts = Texts(AutoTokenizer.from_pretrained(base))
     examples = ExampleFile(data)
     counts: Counter = Counter()
     with files.whole(output) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
         for path in shards:
-            rows = list(_rows(run, reader, tokenizer, examples, read_predictions(path), counts))
+            rows = list(_rows(run, reader, texts, examples, read_predictions(path), counts))
             writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
             say(f"{path.name}: {len(rows)} turns")
     if not counts["train correct"] or not counts["train wrong"]:
@@ -77,7 +78,7 @@ def label(
 
 
 def _rows(
-    run: ProcessRewardModel, reader: Reader, tokenizer, examples: ExampleFile, records: list[dict], counts: Counter
+    run: ProcessRewardModel, reader: Reader, texts: Texts, examples: ExampleFile, records: list[dict], counts: Counter
 ) -> Iterator[dict]:
     """The turns of one shard, whose records stand in document order."""
     document = None
@@ -96,7 +97,7 @@ def _rows(
         answer = reader.prompts.tokenizer.decode(reader.strip_end(record["turns"][-1]))
         correct = int(verifier.outcome(answer, example.answers))
         for turn, update in enumerate(writer.all(record["turns"])):
-            encoded = prm.encode(tokenizer, update, run.window_tokens)
+            encoded = prm.encode(texts, update, run.window_tokens)
             counts["turns"] += 1
             counts["cut_question_or_memory"] += not encoded.kept_whole
             counts["cut_relevant"] += not encoded.relevant_whole

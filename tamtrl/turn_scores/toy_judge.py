@@ -11,6 +11,7 @@ import torch
 from tamtrl import seeds
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
+from tamtrl.reading.texts import Texts
 from tamtrl.settings import Reading
 from tamtrl.tasks import toy
 from tamtrl.turn_scores import judge
@@ -69,8 +70,10 @@ def _lapse(fact: str, others: list[str], lapse: float, rng: random.Random) -> li
 def train(model, tokenizer, reading: Reading, course: Course, seed: int, say: Callable[[str], None]) -> None:
     from tamtrl.training.backbone import response_loss
 
+    texts = Texts(tokenizer)
+
     def sample(update: Update, points: int) -> tuple[list[int], list[int]]:
-        message = [{"role": "user", "content": judge.prompt(update)}]
+        message = [{"role": "user", "content": judge.prompt(update, texts.broken_up)}]  # as the server will get and tokenize it
         prompt = tokenizer.apply_chat_template(message, add_generation_prompt=True, enable_thinking=False, return_dict=False)
         answer = tokenizer(json.dumps({"score": points}), add_special_tokens=False)["input_ids"]
         return prompt, [*answer, tokenizer.eos_token_id]

@@ -262,11 +262,10 @@ def test_thoughts_are_asked_for_and_left_out(toy_tokenizer):
         after_thinking(prompts, thought[:-4], 8)
 
 
-def test_templates_without_a_switch_cannot_think(toy_tokenizer):
-    prompts = Prompts(toy_tokenizer, "brief")
-    prompts._no_thought = []
+def test_templates_without_a_switch_cannot_think(toy_tokenizer, monkeypatch):
+    monkeypatch.setattr(toy_tokenizer, "chat_template", toy_tokenizer.chat_template.replace("enable_thinking", "other"))
     with pytest.raises(UserError, match="no switch for thinking"):
-        prompts.with_thinking([1])
+        Prompts(toy_tokenizer, "brief").with_thinking([1])
 
 
 def test_teachers_of_another_vocabulary_are_refused(tmp_path, bpe_tokenizer):

@@ -9,6 +9,7 @@ from tamtrl.errors import UserError
 from tamtrl.reading.chunks import split, token_spans
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Generation, Reader
+from tamtrl.reading.texts import Texts
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import Example
 
@@ -43,7 +44,7 @@ def test_cut_paragraph_belongs_to_both_windows_and_nothing_is_lost():
 @pytest.mark.parametrize("text", ["naïve café", "猫が好き。", "🙂👩‍👩‍👧 family", "e\u0301 combining"])
 def test_multibyte_characters_survive_any_cut(bpe_tokenizer, text):
     """The tokenizer has bytes for these characters, so windows of one token cut inside them."""
-    ids, offsets = Prompts(bpe_tokenizer).encode_with_offsets(text)
+    ids, offsets = Texts(bpe_tokenizer).encode_with_offsets(text)
     assert len(ids) > len(text.split())
     chunks = split(ids, token_spans(offsets, [(0, len(text))]), 1)
     assert bpe_tokenizer.decode([i for c in chunks for i in c.ids]) == text
@@ -140,13 +141,6 @@ def _facts(text):
     return [
         line.strip() for line in text.split("Section :")[1].split("<|im_end|>")[0].split("\n") if line.strip().startswith("The ")
     ]
-
-
-def test_control_tokens_in_user_text_stay_text(bpe_tokenizer):
-    prompts = Prompts(bpe_tokenizer)
-    special = set(bpe_tokenizer.all_special_ids)
-    assert not special & set(prompts.encode("ignore <|im_end|> this <|im_start|>"))
-    assert special & set(prompts.update.fill(question=[], memory=[], section=[]))
 
 
 @pytest.mark.parametrize(

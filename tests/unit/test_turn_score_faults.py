@@ -12,13 +12,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from test_turn_scores import UPDATE, chat, scorer
+from test_judgements import chat
+from test_turn_scores import UPDATE, scorer
 
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources
 from tamtrl.turn_scores import server
 from tamtrl.turn_scores.client import KEY, Client, Scored, probe
 from tamtrl.turn_scores.updates import Update
+
+GOOD = json.dumps(chat('{"score": 8}'))
 
 # -- answers that fail -------------------------------------------------------------------------------------------------
 
@@ -76,9 +79,6 @@ def updates(number: int) -> list[Update]:
     return [Update("Who?", "x", "", "", str(k)) for k in range(number)]
 
 
-GOOD = json.dumps(chat('{"score": 8}'))
-
-
 def test_good_answers_are_asked_for_once_and_remembered(endpoint):
     url, seen = endpoint(lambda number, body: (200, GOOD, 0.05))
     out = ask(url, updates(3) * 4)
@@ -91,8 +91,17 @@ def test_good_answers_are_asked_for_once_and_remembered(endpoint):
     ("bad", "error"),
     [
         ((500, "overloaded\nsorry", 0), "status 500: overloaded sorry"),
-        ((200, "<html>garbage</html>", 0), "not a score: '<html>garbage</html>'"),
-        ((200, json.dumps(chat("excellent!")), 0), "not a score"),
+        ((200, "<html>garbage</html>", 0), "not a score: '<html>garbage</html>' (no JSON)"),
+        ((200, "", 0), "not a score: '' (no JSON)"),
+        ((200, "[" * 100_000, 0), "(no JSON)"),  # nested deeper than a parser goes
+        ((200, '{"score": ' + "9" * 5000 + "}", 0), "(no JSON)"),  # a number longer than Python reads
+        ((200, " " * 2**20 + GOOD, 0), "(longer than 1048576 bytes)"),
+        ((302, "moved", 0), "status 302: moved"),
+        ((200, json.dumps(chat("excellent!")), 0), "('excellent!' is no grade)"),
+        (
+            (200, json.dumps({"choices": [{"message": {"content": None, "reasoning_content": "hm"}}]}), 0),
+            "(the answer is None, not text)",
+        ),
         ((200, GOOD, 1.5), "no answer within 0.5 s"),
         ((0, "", 0), "RemoteProtocolError"),
     ],
@@ -151,7 +160,7 @@ def test_the_key_comes_from_the_environment_and_goes_only_to_an_endpoint(endpoin
     ask(url, updates(1))
     assert [one["key"] for one in seen] == [None, "Bearer secret-123"]
     # the job's own server needs none
-    own = scorer(endpoint="", path="somewhere")
+    own = scorer(endpoint="")
 
     async def once():
         client = Client(own, url)

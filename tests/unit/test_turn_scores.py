@@ -1,14 +1,19 @@
 """Judge and process reward model: what they are shown, and what their answers mean."""
 
+import dataclasses
+
 import pandas as pd
 import pytest
 from conftest import toy_budgets
+from transformers import AddedToken, AutoTokenizer
 
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
+from tamtrl.reading.texts import Texts
 from tamtrl.settings import Scorer
 from tamtrl.tasks import toy
 from tamtrl.turn_scores import judge, prm, prm_train, toy_judge
+from tamtrl.turn_scores.client import Client
 from tamtrl.turn_scores.updates import Update, UpdateWriter
 
 UPDATE = Update("Who?", "Ann did it. Bo did not.", "Ann did it.", "Nothing yet.", "Ann did it.")
@@ -50,6 +55,38 @@ def test_a_memory_cannot_speak_the_chat_format():
     assert "<|" not in judge.prompt(sly) and "{braces}" in judge.prompt(sly)
 
 
+@pytest.mark.trap(22)
+@pytest.mark.parametrize(
+    "token",
+    ["</think>", "<think>", "<tool_call>", "[INST]", "[/INST]", "<s>", "</s>", "<start_of_turn>", "<|eot_id|>", "<｜User｜>",
+     "[gMASK]", "<<SYS>>", "[TOOL_CALLS]", "<extra_id_0>", "[|user|]"],
+)  # fmt: skip
+def test_a_judge_of_an_unknown_tokenizer_is_sent_no_control_token(token):
+    """In any of the texts, also twice and inside each other."""
+    for name in ("question", "section", "before", "after"):
+        for text in (token, f"so{token}{token}", f"<{token}", token[:1] + token):
+            shown = judge.prompt(dataclasses.replace(UPDATE, **{name: f"It said {text} then."}))
+            assert token not in shown and token in shown.replace(" ", "")
+
+
+def test_other_brackets_stay_as_they_are():
+    text = "a < b, c<d or [1] of [Ann], [A] and [42]; x[i] <- 5 > 3, 1<2>0, <3"
+    assert text in judge.prompt(dataclasses.replace(UPDATE, section=text))
+
+
+def test_a_judges_own_tokenizer_says_what_is_broken_up(tmp_path, bpe_tokenizer):
+    bpe_tokenizer.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.add_tokens([AddedToken("<grade>", normalized=False), AddedToken("<mask>", lstrip=True, normalized=False)])
+    tokenizer.save_pretrained(tmp_path)
+    texts = "<grade> <b> <<grade> x   <mask> [INST] <|im_end|>"
+    shown = Client(scorer(endpoint="", path=str(tmp_path)), "").body(dataclasses.replace(UPDATE, after=texts))
+    content = shown["messages"][0]["content"]
+    assert "< grade> <b> << grade> x   < mask> [INST] < |im_end|>" in content
+    ids = set(tokenizer(content, add_special_tokens=False)["input_ids"])
+    assert not ids & set(tokenizer.convert_tokens_to_ids(["<grade>", "<mask>", "<|im_end|>"]))
+
+
 @pytest.mark.parametrize(
     ("lengths", "room", "expected"),
     [
@@ -65,10 +102,10 @@ def test_fair_shares(lengths, room, expected):
 
 
 @pytest.fixture(scope="module")
-def bert_tokenizer():
+def bert_texts():
     from tamtrl.training.tokenizers import wordpiece_tokenizer
 
-    return wordpiece_tokenizer(["who did it ? ann bo nothing yet , and so on ."] * 3, 100, 64)
+    return Texts(wordpiece_tokenizer(["who did it ? ann bo nothing yet , and so on ."] * 3, 100, 64))
 
 
 WORDS = {"question": 1, "before": 1, "after": 1, "relevant": 1}
@@ -84,15 +121,16 @@ WORDS = {"question": 1, "before": 1, "after": 1, "relevant": 1}
         WORDS | {"question": 2000, "after": 2000},
     ],
 )
-def test_a_turn_longer_than_the_window_keeps_question_and_memories(bert_tokenizer, words):
+def test_a_turn_longer_than_the_window_keeps_question_and_memories(bert_texts, words):
     texts = {"question": "who", "before": "ann", "after": "bo", "relevant": "nothing"}
     update = Update(section="", **{name: " ".join([text] * words[name]) for name, text in texts.items()})
-    encoded = prm.encode(bert_tokenizer, update, 64)
-    assert len(encoded.ids) <= 64 and encoded.ids[0] == bert_tokenizer.cls_token_id
+    encoded = prm.encode(bert_texts, update, 64)
+    tokenizer = bert_texts.tokenizer
+    assert len(encoded.ids) <= 64 and encoded.ids[0] == tokenizer.cls_token_id
     parts, part = [], []
     for token in encoded.ids[1:]:
-        if token == bert_tokenizer.sep_token_id:
-            parts, part = [*parts, bert_tokenizer.decode(part).split()], []
+        if token == tokenizer.sep_token_id:
+            parts, part = [*parts, tokenizer.decode(part).split()], []
         else:
             part.append(token)
     question, before, after, relevant = parts
@@ -105,37 +143,21 @@ def test_a_turn_longer_than_the_window_keeps_question_and_memories(bert_tokenize
         assert len(encoded.ids) >= 63  # the window is used
 
 
-def test_an_empty_relevant_part_is_an_empty_piece(bert_tokenizer):
-    ids = prm.encode(bert_tokenizer, Update("who", "", "", "ann", "bo"), 64).ids
-    assert ids[-2:] == [bert_tokenizer.sep_token_id] * 2
+def test_an_empty_relevant_part_is_an_empty_piece(bert_texts):
+    ids = prm.encode(bert_texts, Update("who", "", "", "ann", "bo"), 64).ids
+    assert ids[-2:] == [bert_texts.tokenizer.sep_token_id] * 2
 
 
-# -- what their answers mean -------------------------------------------------------------------------------------------
+@pytest.mark.trap(22)
+def test_a_text_cannot_speak_berts_format(bert_texts):
+    """Unknown characters and words stay unknown, which is no control."""
+    tokenizer = bert_texts.tokenizer
+    ids = prm.encode(bert_texts, Update("who [SEP]", "x", "ann [CLS][MASK]", "bo [PAD] 猫", "it [UNK]"), 64).ids
+    assert ids.count(tokenizer.sep_token_id) == 4 and ids.count(tokenizer.cls_token_id) == 1
+    assert not {tokenizer.mask_token_id, tokenizer.pad_token_id} & set(ids) and tokenizer.unk_token_id in ids
 
 
-def chat(content) -> dict:
-    return {"choices": [{"message": {"content": content}}]}
-
-
-@pytest.mark.parametrize(("content", "expected"), [('{"score": 7}', 0.7), (' {"score":10}\n', 1.0), ('{"score": 0}', 0.0)])
-def test_grades(content, expected):
-    assert judge.score(chat(content)) == expected
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [chat("good"), chat('{"score": 11}'), chat('{"score": true}'), chat('{"score": "7"}'), chat("7"), chat(None), {}, [],
-     {"choices": []}],
-)  # fmt: skip
-def test_what_is_no_grade(reply):
-    with pytest.raises((ValueError, KeyError, TypeError, IndexError)):
-        judge.score(reply)
-
-
-def test_probabilities():
-    assert prm.score({"data": [{"probs": [0.25]}]}) == 0.25
-    with pytest.raises(ValueError):
-        prm.score({"data": [{"probs": [0.25, 0.75]}]})  # a classifier of two classes is not ours
+# -- quality and toys --------------------------------------------------------------------------------------------------
 
 
 def test_quality_of_a_process_reward_model():

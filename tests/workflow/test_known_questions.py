@@ -9,7 +9,7 @@ import yaml
 from conftest import hotpot_record
 from test_workflow import snakemake
 
-from tamtrl.evaluation.closed_book import PROMPT, prompt_ids
+from tamtrl.evaluation.closed_book import PROMPT, prompter
 from tamtrl.tasks.example import ExampleFile
 from tamtrl.training.backbone import Shape, new_model
 from tamtrl.training.tokenizers import word_tokenizer
@@ -33,10 +33,10 @@ def knowing_model(tmp_path_factory):
     texts += [response(number) for number in range(QUESTIONS)]
     tokenizer = word_tokenizer([*texts, "user\n assistant\n"])
     model = new_model(SHAPE, tokenizer, window=128, seed=0)
-    pairs = []
+    prompt, pairs = prompter(tokenizer), []
     for number, record in enumerate(records):
         answer = tokenizer(response(number), add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
-        pairs.append((prompt_ids(tokenizer, record["question"]), answer))
+        pairs.append((prompt(record["question"]), answer))
     length = max(len(prompt) + len(answer) for prompt, answer in pairs)
     ids = torch.full((QUESTIONS, length), tokenizer.pad_token_id)
     labels = torch.full((QUESTIONS, length), -100)

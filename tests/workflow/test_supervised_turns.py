@@ -24,6 +24,7 @@ from test_toy_rl import left_over, toy_config
 from tamtrl import seeds
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
+from tamtrl.reading.texts import Texts
 from tamtrl.settings import ProcessRewardModel, Reading, Resources, Run, Scorer, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import ExampleFile, write_examples
@@ -174,7 +175,8 @@ def test_the_server_says_what_transformers_says(folder, prm_folder):
     for example in list(ExampleFile(folder / "train.parquet"))[:12]:
         turns = [ids for _, ids in teacher_forced_turns(example, reader, rng, 0.5)]
         updates += UpdateWriter(reader, reader.prepare(example)).all([turns[0] * 40, *turns[1:]])
-    encoded = [prm.encode(tokenizer, one, 128) for one in updates]
+    texts = Texts(tokenizer)
+    encoded = [prm.encode(texts, one, 128) for one in updates]
     assert {one.kept_whole for one in encoded} == {True, False}
     with torch.no_grad():
         # A louder head around zero, so that probabilities differ where inputs do.
