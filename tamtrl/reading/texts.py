@@ -13,9 +13,11 @@ from tamtrl.errors import UserError
 
 # Nobody writes these: two of Unicode's noncharacters.
 _NAME = "\U0010fffe{}\U0010ffff"
-_BRACKETS = re.compile(r"[<>\[\]|｜]")
+_BRACKETS = re.compile(r"[<>\[\]|｜◁▷]")
 # What looks like a control token of some chat model: <|...|>, <｜...｜>, </think>, <start_of_turn>, <s>, <<SYS>>, [INST].
-_LOOKS_LIKE_CONTROL = re.compile(r"<(?=[|｜]|/?[^\W\d_][\w:.-]*>|<SYS>>|</SYS>>)|\[(?=[|｜]|/?[A-Za-z]*[A-Z]{2}[A-Z0-9_]*\])")
+_LOOKS_LIKE_CONTROL = re.compile(
+    r"[<◁](?=[|｜]|/?[^\W\d_][\w:.-]*[>▷]|<SYS>>|</SYS>>)|\[(?=[|｜]|/?[A-Za-z]*[A-Z]{2}[A-Z0-9_]*\])"
+)
 _CACHED_TEXTS = 256  # a section is shown to a judge once for each rollout
 _PASSES = 4
 

@@ -43,6 +43,7 @@ def ends(tokenizer) -> tuple[str, str]:
 SHUT, BEGUN = "<think>\n\n</think>\n\n", "<think>\n"
 
 
+@pytest.mark.trap(25)
 @pytest.mark.parametrize(
     ("end", "expected"),
     [

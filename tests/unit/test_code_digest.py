@@ -67,7 +67,7 @@ def test_a_credit_method_changes_its_own_runs(package):
     package("credit/scored.py", "p * r", "p * r * 1")
     assert of("teacher") != before["teacher"] and of("judge") != before["judge"]
     before = {method: of(method) for method in before}
-    package("turn_scores/judge.py", "BEST = 10", "BEST = 5")
+    package("turn_scores/grades.py", "BEST = 10", "BEST = 5")
     assert {method for method in before if of(method) != before[method]} == {"judge", "prm"}  # one client serves both
 
 

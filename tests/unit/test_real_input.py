@@ -12,6 +12,7 @@ from conftest import REPOSITORY
 from tamtrl.distillation.trajectories import after_thinking
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
+from tamtrl.reading.texts import Texts
 from tamtrl.settings import Reading, build
 from tamtrl.tasks import longbench, multihop, synthesis
 
@@ -51,6 +52,29 @@ def test_paper_budgets_hold_with_the_real_tokenizer(qwen3_tokenizer, paper_readi
     text = qwen3_tokenizer.decode(reader.prompts.answer.fill(question=[], memory=[]))
     assert text.startswith("<|im_start|>user\n") and text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
     assert reader.strip_end([1, 2, qwen3_tokenizer.convert_tokens_to_ids("<|im_end|>")]) == [1, 2]
+
+
+@pytest.mark.trap(22)
+def test_no_text_spells_a_real_control_token(qwen3_tokenizer):
+    """``<think>``, ``</think>`` and ``<tool_call>`` are added tokens that the library does not call special."""
+    texts = Texts(qwen3_tokenizer)
+    added = qwen3_tokenizer.added_tokens_decoder
+    assert texts.control == {number: token.content for number, token in added.items()} and len(added) == 26
+    names = [token.content for token in added.values()]
+    for text in (" ".join(names), "".join(names), "<<think>></think>猫</tool_call>🙂"):
+        ids, offsets = texts.encode_with_offsets(text)
+        assert not set(ids) & set(added) and qwen3_tokenizer.decode(ids) == text and offsets[-1][1] == len(text)
+        assert set(qwen3_tokenizer(text, split_special_tokens=True)["input_ids"]) & set(added)  # as it would be
+        assert not set(qwen3_tokenizer(texts.broken_up(text))["input_ids"]) & set(added)
+
+
+def test_all_other_text_gets_qwen3s_own_ids(qwen3_tokenizer):
+    texts = Texts(qwen3_tokenizer)
+    documents = [path.read_text(encoding="utf-8").replace("<", "(") for path in sorted((REPOSITORY / "docs").glob("*.md"))]
+    for text in [*documents, "naïve 猫が好き。 e\u0301 🙂👩‍👩‍👧\r\n\n  1,234 <b> [x] a|b", ""]:
+        expected = qwen3_tokenizer(text, return_offsets_mapping=True, verbose=False)
+        ids, offsets = texts.encode_with_offsets(text)
+        assert ids == expected["input_ids"] and offsets == expected["offset_mapping"]
 
 
 def test_hundred_real_paragraphs_are_three_or_four_windows(qwen3_tokenizer, paper_reading, real_data: Path):

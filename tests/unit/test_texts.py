@@ -93,7 +93,8 @@ def test_a_merge_cannot_make_them():
 
 @pytest.mark.parametrize(
     ("content", "special", "expected"),
-    [("<think>", False, True), ("[INST]", False, True), ("<｜User｜>", False, True), ("sop", True, True), ("[UNK]", True, True),
+    [("<think>", False, True), ("[INST]", False, True), ("<｜User｜>", False, True), ("◁/think▷", False, True),
+     ("sop", True, True), ("[UNK]", True, True),
      ("\n\n", False, False), ("   ", False, False), ("ø", False, False), ("!", True, False), ("photosynthesis", False, False),
      ("\\boxed{", False, False), ("}", False, False)],
 )  # fmt: skip

@@ -176,6 +176,7 @@ def test_a_probe_says_what_is_wrong(endpoint):
     assert probe(scorer(endpoint=good), good) == ""
     strange, _ = endpoint(lambda number, body: (401, '{"error": "no key"}', 0))
     assert "status 401" in probe(scorer(endpoint=strange), strange)
+    assert "InvalidURL" in probe(scorer(endpoint="http://host:port"), "http://host:port")
 
 
 @pytest.mark.parametrize(

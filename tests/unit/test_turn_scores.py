@@ -59,7 +59,7 @@ def test_a_memory_cannot_speak_the_chat_format():
 @pytest.mark.parametrize(
     "token",
     ["</think>", "<think>", "<tool_call>", "[INST]", "[/INST]", "<s>", "</s>", "<start_of_turn>", "<|eot_id|>", "<｜User｜>",
-     "[gMASK]", "<<SYS>>", "[TOOL_CALLS]", "<extra_id_0>", "[|user|]"],
+     "◁think▷", "[gMASK]", "<<SYS>>", "[TOOL_CALLS]", "<extra_id_0>", "[|user|]"],
 )  # fmt: skip
 def test_a_judge_of_an_unknown_tokenizer_is_sent_no_control_token(token):
     """In any of the texts, also twice and inside each other."""
