@@ -1,4 +1,4 @@
-"""A short run of tests/fuzz.py; a longer one by hand (docs/data.md says what it found)."""
+"""A short run of tests/fuzz; a longer one by hand (docs/data.md says what it found)."""
 
 import subprocess
 import sys
@@ -7,6 +7,6 @@ from conftest import REPOSITORY
 
 
 def test_damaged_and_odd_files():
-    done = subprocess.run([sys.executable, "tests/fuzz.py", "--cases", "4000"], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "tests/fuzz", "--cases", "4000"], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4,000 cases, 0 wrong" in done.stdout
