@@ -39,7 +39,8 @@ def resolution(
     log_probs: as for ``score``, (tokens,) a row. Returns (rows,), float64. A difference of two scores within it is none.
     """
     exact = [row.detach().double().requires_grad_() for row in log_probs]
-    slopes = torch.autograd.grad(score(exact).sum(), exact)
+    with torch.enable_grad():
+        slopes = torch.autograd.grad(score(exact).sum(), exact)
     off = [log_odds * (1 - row.detach().exp()) + LAST_BIT for row in exact]
     return torch.stack([(slope * by).norm() for slope, by in zip(slopes, off, strict=True)])
 
