@@ -76,11 +76,14 @@ def report(run_file: Path, run_folder: Path, resumed: Path, table: Path, output:
     run = Run.load(run_file)
     lines, failed = [], []
     for what, right, found in checks(run, run_folder, resumed, table):
-        lines.append(f"| {what} | {'yes' if right else '**NO**'} | {markup.markdown(found)} |")
+        holds = "yes" if right else "**NO**"
+        say(f"{what}: {holds.strip('*')}, {found}")
+        lines.append(f"| {what} | {holds} | {markup.markdown(found)} |")
         failed += [] if right else [what]
-    text = "\n".join(["| check | holds | found |", "| --- | --- | --- |", *lines, "", *_look_at(run, run_folder, table), ""])
-    for line in text.splitlines():
+    look_at = list(_look_at(run, run_folder, table))
+    for line in look_at:
         say(line)
+    text = "\n".join(["| check | holds | found |", "| --- | --- | --- |", *lines, "", *look_at, ""])
     if failed:
         raise UserError(f"{len(failed)} of {len(lines)} checks failed: {'; '.join(failed)}.")
     files.write_text(output, f"# First run of {markup.markdown(run.model)} {run.method}\n\n{text}")
