@@ -69,6 +69,8 @@ def _cells(path: Path, separator: str) -> tuple[list[str], list[list[str]], list
 
 
 def _number(cell: str) -> float:
+    if "_" in cell or not cell.isascii():  # Python's own spelling, no table's
+        raise ValueError
     return float(cell) if cell else float("nan")
 
 
@@ -86,5 +88,5 @@ def _converted(cells: Sequence[str], kind, where: str, lines: Sequence[int]) -> 
             raise UserError(f"{where.format(line)} must be {what}, not {cell!r}.") from None
     if kind is _flag:
         return pd.Series(values, dtype=bool)
-    whole = all(cell.lstrip("-").isdecimal() for cell in cells)
+    whole = all(len(cell) < 19 and cell.isascii() and cell.lstrip("-").isdecimal() for cell in cells)  # of 64 bits
     return pd.Series(list(map(int, cells)), dtype="int64") if whole else pd.Series(values, dtype="float64")

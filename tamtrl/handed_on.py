@@ -2,6 +2,7 @@
 through one shell or two without quoting for them: a note with ``$(...)`` would be run, one with a quote or a backslash arrive as
 another."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,5 +28,5 @@ def _yaml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_yaml, value)) + "]"
     if not isinstance(value, str):
-        return str(value)
+        return json.dumps(value)
     return '"' + SPECIAL.sub(lambda found: found[0] if found[0].isalpha() else f"\\U{ord(found[0]):08x}", value) + '"'

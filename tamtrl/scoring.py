@@ -15,13 +15,18 @@ from tamtrl.verifier import last_boxed, outcome
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def extract_answer(response: str) -> str:
-    """The answer that evaluation scores, as plain text: the last box, else the last non-empty line (models that don't box)."""
+def as_written(response: str) -> str:
+    """The answer in a response: the last box, else the last non-empty line (models that don't box)."""
     boxed = last_boxed(response)
     if boxed is not None:
-        return plain(boxed)
-    lines = [line for line in response.splitlines() if line.strip()]
-    return plain(lines[-1]) if lines else ""
+        return boxed.strip()
+    lines = [line.strip() for line in response.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def extract_answer(response: str) -> str:
+    """The answer in a response, as plain text."""
+    return plain(as_written(response))
 
 
 def normalise_answer(text: str) -> str:
@@ -118,12 +123,18 @@ F1_RULES = ("hotpotqa", "squad", "musique")
 
 
 def all_metrics(response: str, answers: Sequence[str], mode: str, f1_rule: str) -> dict[str, float]:
-    """Every evaluation metric of one response, by name. ``strict`` reads the response itself, the others the answer in it."""
-    prediction = extract_answer(response)
+    """Every evaluation metric of one response, by name. ``strict`` reads the response itself; the others the answer in it, as
+    plain text or, where that is better, as it is written: a gold answer may have LaTeX in it."""
+    plainly = extract_answer(response)
+    readings = [_metrics(answer, answers, mode, f1_rule) for answer in {plainly, as_written(response) if plainly else ""}]
+    return {name: max(reading[name] for reading in readings) for name in readings[0]} | {"strict": outcome(response, answers)}
+
+
+def _metrics(prediction: str, answers: Sequence[str], mode: str, f1_rule: str) -> dict[str, float]:
     return {
         "score": paper_score(prediction, answers, mode),
         "score_literal": paper_score(prediction, answers, mode, literal=True),
-        "strict": outcome(response, answers),
+        "strict": 0.0,  # in its place, between these
         "em": exact_match(prediction, answers),
         "f1": f1(prediction, answers, f1_rule),
         "sub_em": sub_em(prediction, answers, mode),

@@ -37,12 +37,18 @@ def resolution(
     dp = p (1 - p) d(log-odds).
 
     log_probs: as for ``score``, (tokens,) a row. Returns (rows,), float64. A difference of two scores within it is none.
+
+    A row that the score doesn't follow smoothly (no slope, or an infinite one) counts as exact. More than half of a score is
+    never rounding: a product of many probabilities moves by large factors, of which a slope knows nothing.
     """
     exact = [row.detach().double().requires_grad_() for row in log_probs]
     with torch.enable_grad():
-        slopes = torch.autograd.grad(score(exact).sum(), exact)
+        scores = score(exact)
+        slopes = torch.autograd.grad(scores.sum(), exact, allow_unused=True) if scores.requires_grad else [None] * len(exact)
     off = [log_odds * (1 - row.detach().exp()) + LAST_BIT for row in exact]
-    return torch.stack([(slope * by).norm() for slope, by in zip(slopes, off, strict=True)])
+    found = [torch.zeros(()) if slope is None else (slope * by).norm() for slope, by in zip(slopes, off, strict=True)]
+    limit = scores.detach().abs().double() / 2
+    return torch.minimum(torch.stack(found).double().nan_to_num(0.0, 0.0, 0.0), limit)
 
 
 def of_probability(probability: torch.Tensor, log_odds: float) -> torch.Tensor:

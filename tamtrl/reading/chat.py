@@ -41,9 +41,9 @@ def template(tokenizer, message: str, thinking: bool = False) -> Template:
     rendered = _rendered(tokenizer, message, thinking)
     # re.split with one group alternates literal text and slot names.
     parts = _SLOT.split(rendered)
-    if sorted(parts[1::2]) != sorted(_SLOT.findall(message)):
+    if sorted(parts[1::2]) != sorted(_SLOT.findall(message)) or rendered.count(message) != 1:
         raise UserError(
-            f"The chat template of {tokenizer.name_or_path} doesn't show a message once and as it is (of the parts "
+            f"The chat template of {tokenizer.name_or_path} doesn't show a message once and as it is (of its parts "
             f"{', '.join(_SLOT.findall(message))} it shows {', '.join(parts[1::2]) or 'none'}); another model is needed."
         )
     if not thinking:
@@ -59,14 +59,12 @@ def template(tokenizer, message: str, thinking: bool = False) -> Template:
 
 def _closed(end: str) -> str:
     """Some templates begin a thought whatever they are told; it is closed empty, in the form of Qwen3's template."""
-    if end.rfind(THOUGHT) <= end.rfind(THOUGHT_END):
+    if not end.rstrip().endswith(THOUGHT):
         return end
     return f"{end.rstrip()}\n\n{THOUGHT_END}\n\n"
 
 
 def _rendered(tokenizer, message: str, thinking: bool) -> str:
-    from jinja2 import TemplateError
-
     try:
         return tokenizer.apply_chat_template(
             [{"role": "user", "content": message}],
@@ -77,7 +75,7 @@ def _rendered(tokenizer, message: str, thinking: bool) -> str:
             date_string=DATE.strftime("%d %b %Y"),
             strftime_now=DATE.strftime,
         )
-    except (TemplateError, TypeError, ValueError) as error:
+    except Exception as error:  # a template is a program
         raise UserError(
             f"The chat template of {tokenizer.name_or_path} can't render one user message ({' '.join(str(error).split())}); "
             "an instruction-tuned model whose template can is needed."

@@ -23,8 +23,8 @@ _PASSES = 4
 
 
 def is_control(token: dict) -> bool:
-    """Whether an added token, as tokenizer.json has it, is one: all special ones, and others that are spelled with brackets or
-    bars. Vocabularies also add plain words, letters and white space, which texts need."""
+    """Whether an added token, as tokenizer.json has it, is one: special ones, and others spelled with brackets or bars, of more
+    than one character. Vocabularies also add plain words, letters and white space, and some pad with "!": texts need them."""
     name = token["content"].strip()
     return len(name) > 1 and (token["special"] or bool(_BRACKETS.search(name)))
 

@@ -176,7 +176,8 @@ class TurnCreditTrainer(PPOTrainerSync):
         log_probs = rounding.each_once(self._teacher_log_probs, rows, keys)
         actors = self.config.actor_rollout_ref
         engine = (actors.ref if self.credit_settings.teacher == "reference" else actors.actor).fsdp_config
-        log_odds = rounding.LOG_ODDS[engine.mixed_precision.param_dtype]
+        # Logits are divided by the temperature, and so is what they are off by.
+        log_odds = rounding.LOG_ODDS[engine.mixed_precision.param_dtype] / actors.rollout.temperature
 
         score_of = partial(self.credit.score, settings=self.credit_settings)
         score, off = (torch.full((len(real),), float("nan"), dtype=torch.float64) for _ in range(2))

@@ -22,39 +22,46 @@ def grade(content: object, cut: bool = False) -> int:
     """0 to 10. ``cut``: the answer reached the token limit. Raises ValueError, which says what it is, for what is no grade."""
     if not isinstance(content, str):
         raise ValueError(f"the answer is {_shown(content)}, not text")
-    _, _, answer = content.rpartition(_THOUGHT_END)
-    if _THOUGHT in answer:
-        raise ValueError("the thought has no end")
-    answer = answer.strip()
-    if fenced := _FENCE.fullmatch(answer):
-        answer = fenced[1].strip()
-    if _GRADE.fullmatch(answer):
-        if cut:
-            raise ValueError("a bare number at the token limit may be cut off")
-        return _grade(answer)
-    try:
-        value = json.loads(answer, object_pairs_hook=_object)
-    except (json.JSONDecodeError, RecursionError):
-        raise ValueError(f"{_shown(answer)} is no grade") from None
+    value = _json(_unfenced(content))
+    if not isinstance(value, dict):  # whose other keys may speak of thoughts
+        _, _, answer = content.rpartition(_THOUGHT_END)
+        if _THOUGHT in answer:
+            raise ValueError("the thought has no end")
+        value = _json(_unfenced(answer))
     if isinstance(value, dict):
         if "score" not in value:
             raise ValueError('the JSON object has no "score"')
         value = value["score"]
-    return _grade(value)
-
-
-def _grade(value: object) -> int:
+    elif cut and isinstance(value, _Number):
+        raise ValueError("a bare number at the token limit may be cut off")
     if isinstance(value, str) and (found := _GRADE.fullmatch(value.strip())):
         return int(found[1])
-    if isinstance(value, int | float) and not isinstance(value, bool) and value in range(BEST + 1):
-        return int(value)
     raise ValueError(f"{_shown(value)} is no whole number from 0 to {BEST}")
 
 
+def _unfenced(text: str) -> str:
+    fenced = _FENCE.fullmatch(text.strip())
+    return (fenced[1] if fenced else text).strip()
+
+
+class _Number(str):
+    """As it is written."""
+
+
+def _json(text: str) -> object:
+    """The value, numbers as they are written; a bare 7/10 too. None where it is no JSON."""
+    if _GRADE.fullmatch(text):
+        return _Number(text)
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+
+
 def _object(pairs: list[tuple[str, object]]) -> dict:
-    if sum(name == "score" for name, _ in pairs) > 1:
-        raise ValueError("the JSON object has more than one score")
-    return dict(pairs)
+    """A second score takes the first away, whatever they are."""
+    twice = sum(name == "score" for name, _ in pairs) > 1
+    return dict(pairs) | ({"score": "more than one score"} if twice else {})
 
 
 def _shown(value: object) -> str:

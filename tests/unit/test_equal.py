@@ -198,7 +198,8 @@ def turns_of(rows, turn: int = 0) -> Turns:
 def trainer_of(precision: str, compute) -> SimpleNamespace:
     """What of the trainer its teacher pass reads, with ``compute`` in the place of verl's workers."""
     engine = {"fsdp_config": {"mixed_precision": {"param_dtype": precision}}}
-    config = OmegaConf.create({"actor_rollout_ref": {"actor": engine, "ref": {"fsdp_config": {}}}})
+    actors = {"actor": engine, "ref": {"fsdp_config": {}}, "rollout": {"temperature": 1.0}}
+    config = OmegaConf.create({"actor_rollout_ref": actors})
     return SimpleNamespace(config=config, credit=credit.load("teacher"), credit_settings=BY_TURN, _teacher_log_probs=compute)
 
 
@@ -275,3 +276,15 @@ def test_verl_starts_all_rollouts_of_a_question_in_one_process(monkeypatch):
     run_prompt = agent_loop_tq.AgentLoopWorkerTQ.__ray_metadata__.modified_class._run_prompt
     asyncio.run(run_prompt(Worker(), {"uid": "3-0"}, {}, trajectory={"validate": False}))
     assert sessions == [("3-0", rollout) for rollout in range(8)]
+
+
+def test_scores_that_are_no_smooth_function_are_exact_and_products_stay_apart():
+    rows = [torch.zeros(3), torch.full((50,), 0.5).log()]
+    steps = lambda log_probs: torch.stack([(row > -0.5).double().mean() for row in log_probs])  # noqa: E731
+    roots = lambda log_probs: torch.stack([1 - (-row).mean().sqrt() for row in log_probs])  # noqa: E731
+    assert rounding.resolution(steps, rows, 0.4).tolist() == [0, 0]
+    assert rounding.resolution(roots, rows, 0.4)[0] == 0  # its slope is infinite
+    product = lambda log_probs: torch.stack([row.sum().exp() for row in log_probs])  # noqa: E731
+    many = [torch.full((100,), p).log().double() for p in (0.7, 0.6)]
+    score = product(many)
+    assert score[0] - score[1] > rounding.resolution(product, many, 0.4).max()

@@ -1,5 +1,7 @@
 """Expected values: the vectors that define the verifier and the official scorers, and by hand."""
 
+import time
+
 import pytest
 
 from tamtrl import scoring, verifier
@@ -241,3 +243,25 @@ def test_gold_answers_that_compare_alike_are_one(answers, several):
     """With one, ``score`` is EM, which a sentence fails; with several sub_em, which it passes."""
     assert scoring.paper_score(f"It is {answers[0].strip()} here", answers, "alternatives") == several
     assert len(scoring.distinct(answers)) == 1 + several
+
+
+@pytest.mark.parametrize(
+    ("boxed", "gold"),
+    [
+        (r"\text{Paris},\quad\text{France}", "Paris, France"),
+        (r"\text{Paris}\\\text{France}", "Paris France"),
+        ("1995~present", "1995~present"),  # a gold answer word for word, whatever it looks like
+        (r"\emph{BERT}", r"\emph{BERT}"),
+    ],
+)
+def test_an_answer_as_it_is_meant_or_as_it_is_written(boxed, gold):
+    values = scoring.all_metrics(rf"\boxed{{{boxed}}}", [gold], "alternatives", "squad")
+    assert values["em"] == values["sub_em"] == values["f1"] == 1
+
+
+@pytest.mark.parametrize("text", ["\\" * 40_000, r"\text{" * 6000, r"\text{" * 4000 + "}" * 4000])
+def test_much_nonsense_is_read_quickly(text):
+    begun = time.monotonic()
+    for response in (text, rf"\boxed{{{text}}}"):
+        assert scoring.all_metrics(response, ["Paris"], "alternatives", "squad")["em"] == 0
+    assert time.monotonic() - begun < 5
