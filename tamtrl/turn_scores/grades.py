@@ -36,7 +36,7 @@ def grade(content: object, cut: bool = False) -> int:
         raise ValueError("a bare number at the token limit may be cut off")
     if isinstance(value, str) and (found := _GRADE.fullmatch(value.strip())):
         return int(found[1])
-    raise ValueError(f"{_shown(value)} is no whole number from 0 to {BEST}")
+    raise ValueError(f"{_shown(content if value is None else value)} is no whole number from 0 to {BEST}")
 
 
 def _unfenced(text: str) -> str:

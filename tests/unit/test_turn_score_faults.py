@@ -97,7 +97,7 @@ def test_good_answers_are_asked_for_once_and_remembered(endpoint):
         ((200, '{"score": ' + "9" * 5000 + "}", 0), "(no JSON)"),  # a number longer than Python reads
         ((200, " " * 2**20 + GOOD, 0), "(longer than 1048576 bytes)"),
         ((302, "moved", 0), "status 302: moved"),
-        ((200, json.dumps(chat("excellent!")), 0), "('excellent!' is no grade)"),
+        ((200, json.dumps(chat("excellent!")), 0), "('excellent!' is no whole number from 0 to 10)"),
         (
             (200, json.dumps({"choices": [{"message": {"content": None, "reasoning_content": "hm"}}]}), 0),
             "(the answer is None, not text)",
