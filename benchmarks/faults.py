@@ -20,7 +20,7 @@ import pandas as pd
 import psutil
 from common import toy_run
 
-from tamtrl.training.job import TRACKER
+from tamtrl.jobs.job import TRACKER
 
 ROUNDS = 1
 DISK_MIB = 400

@@ -8,8 +8,10 @@ import asyncio
 import time
 
 from common import REPOSITORY, RESOURCES, config_model, toy_evaluation
+from transformers import AutoTokenizer
 
-from tamtrl.evaluation.predict import read_sample, start_engine
+from tamtrl.evaluation.engine import start_engine
+from tamtrl.evaluation.predict import read_sample
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.tasks import toy
@@ -17,15 +19,16 @@ from tamtrl.tasks import toy
 
 async def main() -> None:
     run = toy_evaluation()
-    engine, tokenizer = start_engine(run, RESOURCES, str(REPOSITORY / config_model()))
-    reader = Reader(Prompts(tokenizer, run.reading.prompts), run.reading)
+    model = str(REPOSITORY / config_model())
+    engine = start_engine(model, run.reading.window_tokens, run.seed, RESOURCES)
+    reader = Reader(Prompts(AutoTokenizer.from_pretrained(model), run.reading.prompts), run.reading)
     examples = [next(toy.generate("heldout", 1, 2 + n % 23, seed=0, stream=str(n))) for n in range(64)]
     documents = [reader.prepare(example) for example in examples]
     turns = sum(len(document.chunks) + 1 for document in documents)
 
     async def in_flight() -> None:
         samples = zip(examples, documents, strict=True)
-        await asyncio.gather(*(read_sample(run, engine, reader, e, d, i, 0) for i, (e, d) in enumerate(samples)))
+        await asyncio.gather(*(read_sample(run, engine, reader, e, d, "toy", i, 0) for i, (e, d) in enumerate(samples)))
 
     async def lock_step() -> None:
         class Gate:
@@ -55,7 +58,7 @@ async def main() -> None:
                     yield output
 
         async def one(index: int) -> None:
-            await read_sample(run, Gated(), reader, examples[index], documents[index], index, 0)
+            await read_sample(run, Gated(), reader, examples[index], documents[index], "toy", index, 0)
             await gate.arrive(leaving=True)
 
         await asyncio.gather(*(one(index) for index in range(len(documents))))

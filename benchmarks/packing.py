@@ -88,7 +88,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         print("RESULT", json.dumps(measure(Path(sys.argv[1]), sys.argv[2] == "packed", int(sys.argv[3]))))
         return
-    from tamtrl.training.launch import environment
+    from tamtrl.jobs.environment import environment
 
     with tempfile.TemporaryDirectory() as name:
         run_file = prepare(Path(name))

@@ -20,11 +20,11 @@ from common import REPOSITORY, toy_config
 from tamtrl.credit import rounding, teacher
 from tamtrl.credit.normalise import standardise
 from tamtrl.credit.settings import CHOICES, CreditSettings
+from tamtrl.models.backbone import Shape, new_model
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Generation, Reader
 from tamtrl.settings import Reading, build
 from tamtrl.tasks import toy
-from tamtrl.training.backbone import Shape, new_model
 
 Row = tuple[list[int], list[int]]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 from common import RESOURCES, toy_run
 
+from tamtrl.jobs import processes, step_log
+from tamtrl.jobs.environment import environment
 from tamtrl.settings import Resources, Run
-from tamtrl.training import launch, metrics, processes
-from tamtrl.training.environment import environment
+from tamtrl.training import launch
 
 OURS = ["-m", "tamtrl.training.launch"]
 STEPS = 6
@@ -48,7 +49,7 @@ def measure(name: str, command: list[str], credit: str, folder: Path) -> pd.Seri
     )
     if code:
         sys.exit(f"{name} failed: {processes.cause(folder / 'train.log')}")
-    steps = metrics.read_steps([attempt])
+    steps = step_log.read_steps([attempt])
     table = pd.DataFrame([steps[step] for step in range(2, STEPS + 1)])
     timing = table.filter(like="timing_s/").rename(columns=lambda c: c.removeprefix("timing_s/"))
     # verl polls every 2 s for finished rollouts and we every 0.1 s: generation is left out of the comparison.

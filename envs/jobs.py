@@ -4,7 +4,7 @@ import sys
 
 import psutil
 
-from tamtrl import control_groups, machine
+from tamtrl.jobs import control_groups, machine
 
 free, limit = psutil.virtual_memory().available, control_groups.memory()
 memory = min(free, limit[0]) if limit else free

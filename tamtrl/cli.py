@@ -9,8 +9,8 @@ import warnings
 from pathlib import Path
 
 from tamtrl import files, verbs
+from tamtrl.answers.scoring import F1_RULES
 from tamtrl.errors import DataWarning, UserError
-from tamtrl.scoring import F1_RULES
 
 
 def add_resources(sub: argparse.ArgumentParser) -> None:

@@ -1,5 +1,6 @@
 """Files appear whole or not at all: write under a temporary name in the same folder, then rename."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,11 @@ def whole(path: str | Path) -> Iterator[Path]:
 def write_text(path: str | Path, text: str) -> None:
     with whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def sha256(path: str | Path) -> str:
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_yaml(path: str | Path) -> dict:

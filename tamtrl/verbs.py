@@ -105,19 +105,19 @@ def fetch_model(args: argparse.Namespace) -> None:
 
 
 def link(args: argparse.Namespace) -> None:
-    from tamtrl.provenance import link as run
+    from tamtrl.record.provenance import link as run
 
     run(args.files, args.output)
 
 
 def checksums(args: argparse.Namespace) -> None:
-    from tamtrl.provenance import write_checksums
+    from tamtrl.record.provenance import write_checksums
 
     write_checksums(args.folder, args.output)
 
 
 def backbone(args: argparse.Namespace) -> None:
-    from tamtrl.training.backbone import make
+    from tamtrl.models.backbone import make
 
     make(args.recipe, args.output, args.texts, say)
 
@@ -129,13 +129,13 @@ def train(args: argparse.Namespace) -> None:
 
 
 def smoke_resume(args: argparse.Namespace) -> None:
-    from tamtrl.training.smoke import resume
+    from tamtrl.planning.smoke import resume
 
     resume(args.run, args.resources, args.output, args.scratch, say)
 
 
 def smoke_report(args: argparse.Namespace) -> None:
-    from tamtrl.training.smoke import report
+    from tamtrl.planning.smoke import report
 
     report(args.run, args.folder, args.resumed, args.table, args.output, say)
 
@@ -247,7 +247,7 @@ def figure_sweep(args: argparse.Namespace) -> None:
 
 
 def plan(args: argparse.Namespace) -> None:
-    from tamtrl.plan import plan as run
+    from tamtrl.planning.plan import plan as run
 
     print(run(args.arguments))
 
@@ -271,31 +271,31 @@ def theorem(args: argparse.Namespace) -> None:
 
 
 def publish(args: argparse.Namespace) -> None:
-    from tamtrl.archive import publish as run
+    from tamtrl.record.archive import publish as run
 
     run(args.results, args.output, args.with_models, say)
 
 
 def record(args: argparse.Namespace) -> None:
-    from tamtrl.verify import record as run
+    from tamtrl.record.verify import record as run
 
     run(args.runs, args.made, args.output)
 
 
 def verify(args: argparse.Namespace) -> None:
-    from tamtrl.verify import verify as run
+    from tamtrl.record.verify import verify as run
 
     run(args.results, say)
 
 
 def archive_index(args: argparse.Namespace) -> None:
-    from tamtrl.archive import fetch_index
+    from tamtrl.record.archive import fetch_index
 
     fetch_index(args.url, args.output)
 
 
 def restore(args: argparse.Namespace) -> None:
-    from tamtrl.archive import restore as run
+    from tamtrl.record.archive import restore as run
 
     run(args.archive, args.index, args.run, args.files, args.output, say)
 
@@ -309,8 +309,8 @@ def figure_calibration(args: argparse.Namespace) -> None:
 def resources(args: argparse.Namespace):
     """What was asked for, or all that this machine has, and made this job's own. The command line calls it before a verb, so
     before anything is imported that looks at the environment."""
-    from tamtrl import devices, surroundings
-    from tamtrl.machine import cores, gpus, require
+    from tamtrl.jobs import devices, surroundings
+    from tamtrl.jobs.machine import cores, gpus, require
     from tamtrl.settings import Resources
 
     surroundings.settle(say)

@@ -20,15 +20,15 @@ def no_ray_variables(monkeypatch):
 
 @pytest.fixture(scope="session")
 def toy_tokenizer():
-    from tamtrl.training.backbone import toy_texts
-    from tamtrl.training.tokenizers import word_tokenizer
+    from tamtrl.models.course import toy_texts
+    from tamtrl.models.tokenizers import word_tokenizer
 
     return word_tokenizer(toy_texts())
 
 
 @pytest.fixture(scope="session")
 def bpe_tokenizer():
-    from tamtrl.training.tokenizers import bpe_tokenizer
+    from tamtrl.models.tokenizers import bpe_tokenizer
 
     return bpe_tokenizer(["A small text about a city, its river and 1,000 bridges.\n\nDocument 1:\n"] * 3, 300)
 

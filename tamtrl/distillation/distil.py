@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tamtrl import code_digest
 from tamtrl.distillation.samples import turn_counts
 from tamtrl.errors import UserError
-from tamtrl.machine import require
-from tamtrl.provenance import digest, write_card
+from tamtrl.jobs import step_log
+from tamtrl.jobs.environment import environment
+from tamtrl.jobs.job import Job, locked, publish_model, require_model
+from tamtrl.jobs.machine import require
+from tamtrl.record import code_digest
+from tamtrl.record.provenance import digest, write_card
 from tamtrl.settings import DistillationRun, Resources, substance
-from tamtrl.training import metrics
-from tamtrl.training.environment import environment
-from tamtrl.training.job import Job, locked, publish_model, require_model
 
 COLUMNS = {"loss": "train/loss", "grad_norm": "train/grad_norm", "lr": "train/lr", "tokens": "train/global_tokens"}
 
@@ -59,7 +59,7 @@ def distil(run_file: Path, resources: Resources, output: Path, scratch: Path, sa
     with locked(scratch):
         started = time.time()
         publish_model(job.run(say), output)
-        metrics.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv", COLUMNS, ("timing_s/",))
+        step_log.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv", COLUMNS, ("timing_s/",))
         write_card(output / "card.json", run_file, resources, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
 

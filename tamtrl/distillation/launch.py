@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from tamtrl.errors import UserError
+from tamtrl.jobs.environment import model_path
 from tamtrl.settings import DistillationRun, Resources
-from tamtrl.training.environment import model_path
 
 CONFIG = Path(__file__).parent / "config"
 

@@ -13,7 +13,7 @@ from verl.utils.device import get_device_id
 from verl.utils.torch_functional import masked_sum
 
 from tamtrl.distillation.loss import forward_kl, forward_kl_top_k, top_k
-from tamtrl.training.time_limit import Clock, OutOfTimeError
+from tamtrl.jobs.time_limit import Clock, OutOfTimeError
 
 
 class KnowledgeDistillation:

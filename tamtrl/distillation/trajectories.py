@@ -14,16 +14,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tamtrl import code_digest, files, seeds, verifier
+from tamtrl import files, seeds
+from tamtrl.answers import verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.evaluation.work import Work
-from tamtrl.machine import require
-from tamtrl.provenance import digest
+from tamtrl.jobs.machine import require
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Generation, Reader
+from tamtrl.record import code_digest
+from tamtrl.record.provenance import digest
 from tamtrl.settings import GenerationRun, Resources
 from tamtrl.tasks.example import ExampleFile
 

@@ -9,16 +9,17 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
-from tamtrl import files, scoring, seeds, verifier
+from tamtrl import files, seeds
+from tamtrl.answers import scoring, verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.evaluation.work import Work
-from tamtrl.machine import require
-from tamtrl.provenance import digest
+from tamtrl.jobs.machine import require
 from tamtrl.reading.chat import template
 from tamtrl.reading.texts import Texts
+from tamtrl.record.provenance import digest
 from tamtrl.settings import ClosedBook, Resources
 from tamtrl.tasks.questions import Question
 from tamtrl.tasks.synthesis import chosen_order

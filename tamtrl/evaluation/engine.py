@@ -3,7 +3,7 @@
 import os
 
 from tamtrl.errors import UserError
-from tamtrl.machine import die_with_parent
+from tamtrl.jobs.machine import die_with_parent
 from tamtrl.settings import Resources
 
 OWNER = "TAMTRL_ENGINE_OWNER"
@@ -21,7 +21,7 @@ def start_engine(model: str, window_tokens: int, seed: int, resources: Resources
     """An asynchronous engine; prompts with their responses may be ``window_tokens`` long."""
     os.environ[OWNER] = str(os.getpid())
     if resources.device == "cpu":
-        from tamtrl.training import cpu
+        from tamtrl import cpu
 
         os.environ.update(cpu.vllm_environment() | {"OMP_NUM_THREADS": str(resources.cores)} | os.environ)
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")

@@ -11,15 +11,16 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from tamtrl import code_digest, seeds
+from tamtrl import seeds
 from tamtrl.errors import UserError
 from tamtrl.evaluation import engine as vllm_engine
 from tamtrl.evaluation import work
 from tamtrl.evaluation.work import Work
-from tamtrl.machine import require
-from tamtrl.provenance import digest
+from tamtrl.jobs.machine import require
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Document, Generation, Reader
+from tamtrl.record import code_digest
+from tamtrl.record.provenance import digest
 from tamtrl.settings import EvaluationRun, Resources
 from tamtrl.tasks.example import Example, ExampleFile
 

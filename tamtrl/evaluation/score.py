@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import frames, scoring
+from tamtrl import frames
+from tamtrl.answers import scoring
 from tamtrl.evaluation.predictions import read_predictions
-from tamtrl.paper.statistics import bootstrap_interval
+from tamtrl.statistics import bootstrap_interval
 
 
 def document_scores(records: list[dict], f1_rule: str) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tamtrl import scoring, verifier
+from tamtrl.answers import scoring, verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation.predictions import read_predictions
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from tamtrl.answers.scoring import sub_em
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.paper.scores import label, listed
 from tamtrl.paper.style import lines, pyplot, save, titled
-from tamtrl.scoring import sub_em
 
 PANELS = {"holds": "Memory holds a gold answer", "enters": "It enters", "leaves": "It leaves"}
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tamtrl import frames
 from tamtrl.errors import UserError
-from tamtrl.paper.statistics import bootstrap_interval, holm, paired_bootstrap
+from tamtrl.statistics import bootstrap_interval, holm, paired_bootstrap
 
 RUN_KEYS = ["model", "method", "variant"]
 COLUMNS = [*RUN_KEYS, "benchmark", "metric", "reproduced", "low", "high", "n", "seeds", "p", "p_corrected"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tamtrl.errors import UserError
-from tamtrl.provenance import sha256
+from tamtrl.files import sha256
 
 ATTEMPTS = 3  # at each address, when a connection breaks off
 TIMEOUT = (20, 120)  # seconds to connect, and without a byte

@@ -10,7 +10,8 @@ from uuid import uuid4
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
-from tamtrl import seeds, verifier
+from tamtrl import seeds
+from tamtrl.answers import verifier
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Document, Generation, Reader

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tamtrl.errors import UserError
+from tamtrl.jobs.environment import model_path
 from tamtrl.settings import Resources, Run, Scorer
-from tamtrl.training.environment import model_path
 
 CONFIG = Path(__file__).parent / "config"
 
@@ -135,7 +135,7 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
     import ray
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 
-    from tamtrl.training.ray_cluster import over_nodes
+    from tamtrl.jobs.ray_cluster import over_nodes
     from tamtrl.turn_scores.server import reachable
 
     class TurnCreditRunner(TaskRunnerV1.__ray_metadata__.modified_class):

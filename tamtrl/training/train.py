@@ -7,16 +7,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tamtrl import code_digest, credit
+from tamtrl import credit
 from tamtrl.errors import UserError
-from tamtrl.machine import require
-from tamtrl.provenance import digest, write_card
+from tamtrl.jobs import step_log
+from tamtrl.jobs.environment import environment
+from tamtrl.jobs.job import Job, locked, publish_model, require_model
+from tamtrl.jobs.machine import require
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
+from tamtrl.record import code_digest
+from tamtrl.record.provenance import digest, write_card
 from tamtrl.settings import Resources, Run, substance
-from tamtrl.training import metrics
-from tamtrl.training.environment import environment
-from tamtrl.training.job import Job, locked, publish_model, require_model
+from tamtrl.training.metrics import COLUMNS, PREFIXES
 
 
 def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
@@ -50,12 +52,12 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
         last_file="data.pt",
         stall_minutes=run.training.stall_minutes,
         describe=_describe,
-        complete=lambda values: metrics.validation(values) is not None,
+        complete=lambda values: step_log.validation(values) is not None,
     )
     with locked(scratch):
         started = time.time()
         publish_model(job.run(say), output)
-        metrics.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv")
+        step_log.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv", COLUMNS, PREFIXES)
         write_card(output / "card.json", run_file, resources, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
 

@@ -22,9 +22,9 @@ from tamtrl import credit
 from tamtrl.credit import rounding
 from tamtrl.credit.base import Turns
 from tamtrl.credit.settings import CreditSettings
+from tamtrl.jobs.time_limit import Clock, OutOfTimeError
 from tamtrl.settings import build
 from tamtrl.training.metrics import scoring_metrics, turn_metrics
-from tamtrl.training.time_limit import Clock, OutOfTimeError
 
 TEACHER_PARTITION = "teacher"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tamtrl import files, seeds, verifier
+from tamtrl import files, seeds
+from tamtrl.answers import verifier
 from tamtrl.errors import UserError
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.reading.prompts import Prompts

@@ -17,11 +17,11 @@ from torch.utils.data import Dataset
 
 from tamtrl import files, seeds
 from tamtrl.errors import UserError
-from tamtrl.machine import require
-from tamtrl.provenance import digest
+from tamtrl.jobs.checkpoints import Checkpoints, intact
+from tamtrl.jobs.job import locked
+from tamtrl.jobs.machine import require
+from tamtrl.record.provenance import digest
 from tamtrl.settings import ProcessRewardModel, Resources
-from tamtrl.training.checkpoints import Checkpoints, intact
-from tamtrl.training.job import locked
 
 BINS = 10
 STATE = "trainer_state.json"

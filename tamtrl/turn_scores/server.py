@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -14,9 +13,9 @@ import httpx
 import ray
 
 from tamtrl.evaluation.engine import OWNER
-from tamtrl.machine import die_with_parent
+from tamtrl.jobs.machine import die_with_parent, free_port
+from tamtrl.jobs.processes import cause
 from tamtrl.settings import Resources, Scorer
-from tamtrl.training.processes import cause
 from tamtrl.turn_scores.client import probe
 
 NAMES = {"judge": "judge", "prm": "process reward model"}
@@ -42,19 +41,13 @@ def environment(scorer: Scorer, resources: Resources) -> dict[str, str]:
     variables = {k: v for k, v in os.environ.items() if not k.startswith("VERL_")}
     variables |= {OWNER: str(os.getpid()), "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
     if resources.device == "cpu":
-        from tamtrl.training import cpu
+        from tamtrl import cpu
 
         variables |= cpu.vllm_environment()
     elif scorer.kind == "prm":
         # A hundred million parameters: one device is enough.
         variables["CUDA_VISIBLE_DEVICES"] = variables.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     return variables
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from tamtrl import archive, provenance, verify
 from tamtrl.errors import UserError
+from tamtrl.record import archive, provenance, verify
 from tamtrl.settings import Resources
 
 NAME = "toy/tamtrl/main/seed0"

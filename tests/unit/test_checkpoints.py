@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from tamtrl.errors import UserError
-from tamtrl.training import processes
-from tamtrl.training.job import TRACKER, Job
+from tamtrl.jobs import processes
+from tamtrl.jobs.job import TRACKER, Job
 from tamtrl.turn_scores import prm_train
 
 LAYOUTS = {"rl": ("actor/huggingface", "data.pt"), "sft": ("huggingface", "data_{rank}.pt")}

@@ -5,8 +5,8 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 
-from tamtrl import costs, plan
-from tamtrl.costs import A100, GIB, MODELS, Step
+from tamtrl.planning import costs, plan
+from tamtrl.planning.costs import A100, GIB, MODELS, Step
 
 CONFIG = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
 GPU = yaml.safe_load((REPOSITORY / "tamtrl" / "training" / "config" / "gpu.yaml").read_text())

@@ -19,8 +19,8 @@ from conftest import REPOSITORY
 from test_cli import refused, tamtrl
 from test_training import paper_run
 
-from tamtrl import devices, machine
 from tamtrl.errors import UserError
+from tamtrl.jobs import devices, machine
 from tamtrl.settings import Resources
 
 

@@ -143,11 +143,11 @@ def toy_rows() -> tuple:
     """Prompt and memory update of GROUPS turns, as a careless reader writes them."""
     from transformers import AutoTokenizer
 
+    from tamtrl.models.course import teacher_forced_turns
     from tamtrl.reading.prompts import Prompts
     from tamtrl.reading.reader import Reader
     from tamtrl.settings import Reading, build
     from tamtrl.tasks import toy
-    from tamtrl.training.backbone import teacher_forced_turns
 
     values = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text(encoding="utf-8"))["reading"]
     values |= yaml.safe_load((REPOSITORY / "config/toy.yaml").read_text(encoding="utf-8"))["reading"]

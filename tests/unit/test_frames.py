@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 from conftest import REPOSITORY
 
-from tamtrl import frames, plan, verify
+from tamtrl import frames
 from tamtrl.errors import UserError
 from tamtrl.evaluation.score import score
 from tamtrl.paper import figures, hours, memories, records, sweeps, tables
 from tamtrl.paper.scores import Layout
+from tamtrl.planning import plan
+from tamtrl.record import verify
 
 # What pandas takes for a missing value, a number or a truth, and what CSV must quote; "NA" is there twice.
 IDS = ["NA", "null", "nan", "None", "", "N/A", "-inf", "1e3", "007", "7", "True", " 7 "]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tamtrl.errors import UserError
-from tamtrl.training import job, processes
+from tamtrl.jobs import job, processes
 
 ORPHAN = """
 import subprocess, sys, time

@@ -43,7 +43,8 @@ def test_grades(content, expected):
 NO_GRADES = [
     "good", "", "```json\n```", "score: 7", "Score: 7/10", "I'd give 7/10", "7/10 because 3/10 of it is lost", "7 points",
     "seven", "10 facts were lost", "7.", "7 10", "7/10 8/10", "**7**", "７", "+7", "-1", "11", "07", "7.5", "7/9", "70/100",
-    "7/1", "0.7", '{"score": 11}', '{"score": -1}', '{"score": 7.5}', '{"score": 1e1}', '{"score": true}', '{"score": null}', '{"score": NaN}',
+    "7/1", "0.7", '{"score": 11}', '{"score": -1}', '{"score": 7.5}', '{"score": 1e1}', '{"score": true}',
+    '{"score": null}', '{"score": NaN}',
     "{}", "[7]", "true", "null", "NaN", "Infinity", '{"score": Infinity}', '{"score": 1e999}', '{"score": "seven"}',
     '{"score": "7/9"}', '{"Score": 7}', '{"score": "7 of 10"}', '{"score": [7]}', '{"score": {"value": 7}}',
     '{"score": 7, "score": 3}', '{"score": 7}{"score": 7}', '{"score": 7} or {"score": 3}', '{"score": 7',

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tamtrl import control_groups, machine, surroundings
 from tamtrl.errors import UserError
+from tamtrl.jobs import control_groups, machine, own_sockets, surroundings
+from tamtrl.jobs.environment import environment
 from tamtrl.settings import Resources
-from tamtrl.training import own_sockets
-from tamtrl.training.environment import environment
 
 # -- control groups ----------------------------------------------------------------------------------------------------
 
@@ -126,8 +125,8 @@ def test_a_ray_of_its_own_whatever_the_environment(folders, tmp_path):
     code = f"""
 import sys
 from pathlib import Path
-from tamtrl import surroundings
-from tamtrl.training import processes
+from tamtrl.jobs import surroundings
+from tamtrl.jobs import processes
 surroundings.settle(print)
 folder = Path({str(tmp_path)!r})
 code = processes.supervise([sys.executable, "-c", {RAY!r}], {{}}, folder / "log", folder / "register", lambda: 0.0, 120)

@@ -16,9 +16,10 @@ from markdown_it import MarkdownIt
 from pylatexenc.latex2text import LatexNodes2Text
 from snakemake.cli import parse_config
 
-from tamtrl import cli, frames, handed_on
+from tamtrl import cli, frames
 from tamtrl.paper import figures, markup, memories, records, style, sweeps, tables
 from tamtrl.paper.scores import Layout
+from tamtrl.workflow import handed_on
 
 # As one line: what figures and tables show of it.
 NASTY = (

@@ -11,7 +11,7 @@ from conftest import REPOSITORY
 from tamtrl.errors import UserError
 from tamtrl.paper import figures, hours, memories, records, samples, style, sweeps, tables
 from tamtrl.paper.scores import Layout
-from tamtrl.paper.statistics import bootstrap_interval, holm, paired_bootstrap
+from tamtrl.statistics import bootstrap_interval, holm, paired_bootstrap
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import hotpot_record
 
-from tamtrl import scoring
+from tamtrl.answers import scoring
 from tamtrl.errors import UserError
 from tamtrl.tasks import hotpotqa, multihop, musique, qasper, synthesis
 

@@ -1,6 +1,6 @@
 """How Ray is started on the nodes of a SLURM job; that it then runs is tested on the test cluster (tests/slurm)."""
 
-from tamtrl.training.ray_cluster import start_command, worker_command
+from tamtrl.jobs.ray_cluster import start_command, worker_command
 
 
 def test_a_worker_on_another_node():

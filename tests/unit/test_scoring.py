@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tamtrl import scoring, verifier
+from tamtrl.answers import scoring, verifier
 
 
 @pytest.mark.parametrize(

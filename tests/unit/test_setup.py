@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
-from tamtrl import machine
+from tamtrl.jobs import machine
 
 # A Python that says what the real one says, but makes no environment and installs nothing: it writes down what pip is told.
 PYTHON = f"""case "$1 $2" in

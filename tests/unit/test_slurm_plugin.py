@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from throttler import Throttler
 
-from tamtrl import slurm
+from tamtrl.workflow import slurm
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def running(made, jobs) -> list[str]:
 
 
 def test_jobs_outlive_a_controller_that_is_away(plugin, controller, jobs):
-    assert running(executor(plugin), jobs) == []  # the plugin's own: forgotten. Where this fails, tamtrl/slurm.py may go.
+    assert running(executor(plugin), jobs) == []  # the plugin's own: forgotten. Where this fails, workflow/slurm.py may go.
     slurm.be_patient()
     made = executor(plugin)
     assert running(made, jobs) == ["7", "8"] and made.ended == []

@@ -10,7 +10,7 @@ import yaml
 from test_training import paper_run
 
 from tamtrl.errors import UserError
-from tamtrl.training import smoke
+from tamtrl.planning import smoke
 
 METRICS = {
     "step": [1, 2, 3], "outcome": [0.25, 0.5, 0.5], "reward": [0.2, 0.4, 0.4], "response_length": [90.0, 80, 70],

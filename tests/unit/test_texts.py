@@ -112,7 +112,7 @@ def test_added_words_and_white_space_keep_their_ids():
 
 @pytest.mark.parametrize("name", ["toy_tokenizer", "bpe_tokenizer", "bert"])
 def test_all_other_texts_get_the_tokenizers_own_ids_and_places(request, name):
-    from tamtrl.training.tokenizers import wordpiece_tokenizer
+    from tamtrl.models.tokenizers import wordpiece_tokenizer
 
     examples = list(toy.generate("train", 20, 6, seed=0))
     words = [text for example in examples for text in (example.question, example.context)]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tamtrl.training import time_limit
-from tamtrl.training.time_limit import STOP_AT, Clock, seconds, stop_at
+from tamtrl.jobs import time_limit
+from tamtrl.jobs.time_limit import STOP_AT, Clock, seconds, stop_at
 
 
 @pytest.mark.parametrize(

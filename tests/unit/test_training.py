@@ -17,9 +17,10 @@ from tamtrl import credit
 from tamtrl.credit.base import Turns
 from tamtrl.credit.rounding import LOG_ODDS
 from tamtrl.errors import UserError
+from tamtrl.jobs import step_log
+from tamtrl.jobs.environment import environment
 from tamtrl.settings import Resources, Run, build
 from tamtrl.training import launch, metrics
-from tamtrl.training.environment import environment
 from tamtrl.training.train import identity
 
 GPU = Resources("gpu", 8, 1, 64, 256)
@@ -100,11 +101,11 @@ def test_rows_must_fit_a_micro_batch():
 
 def test_no_cpu_adaptation_reaches_a_gpu_run():
     variables = environment(paper_run().model_path, GPU, Path("log.jsonl"))
-    assert not any("tamtrl.training.cpu" in value for value in variables.values()) and "VERL_PLATFORM" not in variables
-    code = "import sys, tamtrl.training.launch, tamtrl.training.train; print('tamtrl.training.cpu.platform' in sys.modules)"
+    assert not any("tamtrl.cpu" in value for value in variables.values()) and "VERL_PLATFORM" not in variables
+    code = "import sys, tamtrl.training.launch, tamtrl.training.train; print('tamtrl.cpu.platform' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
     # the vLLM plugin is installed everywhere, and does nothing outside a CPU training run
-    code = "from tamtrl.training.cpu.vllm_plugin import register; register(); import sys; print('vllm' in sys.modules)"
+    code = "from tamtrl.cpu.vllm_plugin import register; register(); import sys; print('vllm' in sys.modules)"
     plain = {k: v for k, v in os.environ.items() if k != "VERL_PLATFORM"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
     assert done.stdout.strip() == "False", done.stderr
@@ -182,7 +183,8 @@ def test_attempts_are_merged_and_a_cut_line_is_passed_over(tmp_path):
     )
     # resumed after step 1: validates there again, and does step 2 once more
     second.write_text(line(1, **{key: 0.6}) + line(2, **{"tamtrl/outcome": 0.3}) + line(3, **{"tamtrl/outcome": 0.4}))
-    assert metrics.write_table([second, first], tmp_path / "metrics.csv") == 3
+    table = tmp_path / "metrics.csv"
+    assert step_log.write_table([second, first], table, metrics.COLUMNS, metrics.PREFIXES) == 3
     table = pd.read_csv(tmp_path / "metrics.csv").set_index("step")
     assert list(table.index) == [0, 1, 2, 3]
     assert table["outcome"].tolist()[1:] == [0.1, 0.3, 0.4] and table["validation_outcome"].tolist()[:2] == [0.5, 0.6]

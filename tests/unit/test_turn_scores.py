@@ -7,12 +7,13 @@ import pytest
 from conftest import toy_budgets
 from transformers import AddedToken, AutoTokenizer
 
+from tamtrl.models import toy_judge
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.reading.texts import Texts
 from tamtrl.settings import Scorer
 from tamtrl.tasks import toy
-from tamtrl.turn_scores import judge, prm, prm_train, toy_judge
+from tamtrl.turn_scores import judge, prm, prm_train
 from tamtrl.turn_scores.client import Client
 from tamtrl.turn_scores.updates import Update, UpdateWriter
 
@@ -103,7 +104,7 @@ def test_fair_shares(lengths, room, expected):
 
 @pytest.fixture(scope="module")
 def bert_texts():
-    from tamtrl.training.tokenizers import wordpiece_tokenizer
+    from tamtrl.models.tokenizers import wordpiece_tokenizer
 
     return Texts(wordpiece_tokenizer(["who did it ? ann bo nothing yet , and so on ."] * 3, 100, 64))
 
@@ -182,7 +183,7 @@ def test_toy_grades():
 
 def test_the_same_pieces_in_the_same_order_every_time():
     """Many of equal frequency, which the library would number anew each time."""
-    from tamtrl.training.tokenizers import wordpiece_tokenizer
+    from tamtrl.models.tokenizers import wordpiece_tokenizer
 
     texts = ["abcdefgh hgfedcba badcfehg ghefcdab"] * 3
     made = [wordpiece_tokenizer(texts, 100, 64) for _ in range(8)]

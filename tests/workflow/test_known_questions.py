@@ -10,9 +10,9 @@ from conftest import hotpot_record
 from test_workflow import snakemake
 
 from tamtrl.evaluation.closed_book import PROMPT, prompter
+from tamtrl.models.backbone import Shape, new_model
+from tamtrl.models.tokenizers import word_tokenizer
 from tamtrl.tasks.example import ExampleFile
-from tamtrl.training.backbone import Shape, new_model
-from tamtrl.training.tokenizers import word_tokenizer
 
 QUESTIONS = 24
 KNOWN = range(0, QUESTIONS, 3)  # every third; half of these in a box

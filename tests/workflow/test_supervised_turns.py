@@ -22,13 +22,13 @@ from conftest import REPOSITORY
 from test_toy_rl import left_over, toy_config
 
 from tamtrl import seeds
+from tamtrl.models.course import teacher_forced_turns
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.reading.texts import Texts
 from tamtrl.settings import ProcessRewardModel, Reading, Resources, Run, Scorer, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import ExampleFile, write_examples
-from tamtrl.training.backbone import teacher_forced_turns
 from tamtrl.turn_scores import prm, server
 from tamtrl.turn_scores.client import KEY, Client
 from tamtrl.turn_scores.updates import UpdateWriter

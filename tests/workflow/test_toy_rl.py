@@ -19,14 +19,14 @@ import torch
 import yaml
 from conftest import REPOSITORY
 
-from tamtrl import code_digest
 from tamtrl.evaluation.predictions import read_predictions
-from tamtrl.provenance import digest
+from tamtrl.jobs import processes
+from tamtrl.jobs.job import TRACKER
+from tamtrl.record import code_digest
+from tamtrl.record.provenance import digest
 from tamtrl.settings import EvaluationRun, Run, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
-from tamtrl.training import processes
-from tamtrl.training.job import TRACKER
 from tamtrl.training.train import identity
 
 STEPS = 3

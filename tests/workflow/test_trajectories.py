@@ -18,11 +18,11 @@ from test_toy_rl import left_over, toy_config
 
 from tamtrl.distillation.distil import identity, samples
 from tamtrl.evaluation.predictions import read_predictions
+from tamtrl.jobs.job import TRACKER
+from tamtrl.jobs.time_limit import STOP_AT
 from tamtrl.settings import DistillationRun, GenerationRun, build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
-from tamtrl.training.job import TRACKER
-from tamtrl.training.time_limit import STOP_AT
 
 TOY, TEACHER = (str(REPOSITORY / "models" / name) for name in ("toy", "toy_teacher"))
 QUESTIONS, EPOCHS = 48, 2

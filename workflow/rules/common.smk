@@ -21,7 +21,10 @@ ROOT = Path(str(workflow.current_basedir)).parents[1].resolve()
 if not (ROOT / "tamtrl").is_dir():  # a file fetched from a hosting service
     raise WorkflowError("This workflow runs from a clone, with the package beside it; say snakefile: CLONE/Snakefile.")
 sys.path.insert(0, str(ROOT))
-from tamtrl import checkout, code_digest, costs, credit, frames, handed_on, plan, slurm
+from tamtrl import credit, frames
+from tamtrl.workflow import checkout, handed_on, slurm
+from tamtrl.record import code_digest
+from tamtrl.planning import costs, plan
 from tamtrl.errors import UserError
 from tamtrl.settings import DistillationRun, EvaluationRun, ProcessRewardModel, Run, build
 

@@ -108,7 +108,7 @@ rule make_backbone:
     cache: True
     threads: 2
     params:
-        code=code("training.backbone"),
+        code=code("models.backbone"),
         texts=lambda wc, input: option("texts", input.get("texts")),
     shell:
         "tamtrl backbone --recipe {input.recipe:q} {params.texts} --output {output:q} 2> {log:q}"

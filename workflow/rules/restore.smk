@@ -1,6 +1,6 @@
 # Runs that an archive has (`--config archive=FOLDER_OR_ADDRESS`, made by `tamtrl publish`) are restored, not made again. A run counts as
 # there when the settings agree; with all its predictions, nothing else of it is needed, and with its model, predictions are made here.
-from tamtrl import archive
+from tamtrl.record import archive
 
 
 def archive_index():

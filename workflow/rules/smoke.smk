@@ -47,7 +47,7 @@ rule smoke:
         "<logs>/smoke.log",
     localrule: True
     params:
-        code=code("training.smoke"),
+        code=code("planning.smoke"),
         folder=lambda wc, input: os.path.dirname(input.metrics),
         resumed=lambda wc, input: os.path.dirname(input.resumed),
     shell:

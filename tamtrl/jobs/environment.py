@@ -4,8 +4,8 @@ import os
 import secrets
 from pathlib import Path
 
+from tamtrl.jobs.time_limit import stop_at
 from tamtrl.settings import Resources
-from tamtrl.training.time_limit import stop_at
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def environment(model_path: str, resources: Resources, attempt_log: Path) -> dic
         # The code of the process that starts it, and not of the folder that it works in, which may be another checkout.
         "PYTHONSAFEPATH": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "VERL_USE_EXTERNAL_MODULES": "tamtrl.training.own_sockets",
+        "VERL_USE_EXTERNAL_MODULES": "tamtrl.jobs.own_sockets",
     } | stop_at()
     if Path(model_path).exists():
         variables["HF_HUB_OFFLINE"] = "1"  # compute nodes often have no network, and a query that hangs costs minutes
@@ -37,7 +37,7 @@ def environment(model_path: str, resources: Resources, attempt_log: Path) -> dic
         # Only who knows this job's token may join its Ray. Here, since Ray looks at it when it is imported.
         variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     if resources.device == "cpu":
-        from tamtrl.training import cpu
+        from tamtrl import cpu
 
         variables |= cpu.environment(resources.cores // resources.devices)
     return variables

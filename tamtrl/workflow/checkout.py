@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tamtrl
 from tamtrl.errors import UserError
-from tamtrl.training.time_limit import RESTARTABLE
+from tamtrl.jobs.time_limit import RESTARTABLE
 
 PYTHON = "TAMTRL_PYTHON"
 

@@ -1,6 +1,6 @@
 """The training verifier (r in Eq. 6), strict on purpose, and the box that it reads.
 
-A module of its own: evaluation's metrics (`tamtrl.scoring`) may change without making trained runs outdated.
+A module of its own: evaluation's metrics (`tamtrl.answers.scoring`) may change without making trained runs outdated.
 """
 
 from collections.abc import Sequence

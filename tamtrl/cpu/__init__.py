@@ -5,7 +5,7 @@ piece refuses to act where a GPU is present, and each fails loudly when an updat
 def environment(cores: int) -> dict[str, str]:
     """Variables of a CPU run: they select this platform in verl and the live-weight rollout in vLLM."""
     return {
-        "VERL_USE_EXTERNAL_MODULES": "tamtrl.training.cpu.platform,tamtrl.training.own_sockets",
+        "VERL_USE_EXTERNAL_MODULES": "tamtrl.cpu.platform,tamtrl.jobs.own_sockets",
         "VERL_PLATFORM": "cpu",
         "VERL_ENGINE_DEVICE": "cuda",  # verl registers its FSDP engine under this name only
         "RAY_prestart_worker_first_driver": "0",  # every idle worker costs an import of torch

@@ -41,11 +41,6 @@ def commit() -> dict[str, str | bool]:
         return {}
 
 
-def sha256(path: str | Path) -> str:
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def visible(folder: Path) -> list[Path]:
     """Its files, in order, but for hidden ones and those in hidden folders."""
     found = (path for path in folder.rglob("*") if path.is_file())
@@ -68,7 +63,7 @@ def write_checksums(folder: Path, output: Path) -> None:
     names = sorted((path.relative_to(folder).as_posix() for path in visible(folder)), key=os.fsencode)
     if not names:
         raise UserError(f"{folder} holds no file to take a checksum of; make it again.")
-    files.write_text(output, "".join(f"{sha256(folder / name)}  ./{name}\n" for name in names))
+    files.write_text(output, "".join(f"{files.sha256(folder / name)}  ./{name}\n" for name in names))
 
 
 def digest(settings: object, *paths: str | Path) -> str:
@@ -77,7 +72,7 @@ def digest(settings: object, *paths: str | Path) -> str:
     parts = [json.dumps(settings, sort_keys=True)]
     for path in map(Path, paths):
         inside = visible(path) if path.is_dir() else [path]
-        parts += [sha256(file) if file.exists() else str(file) for file in inside]
+        parts += [files.sha256(file) if file.exists() else str(file) for file in inside]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
@@ -85,7 +80,7 @@ def local_changes() -> str:
     """What differs from the commit, as a patch; its beginning where it is long."""
     try:
         command = ["git", "diff", "HEAD", "--", "."]
-        return subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True).stdout[:100_000]
+        return subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True).stdout[:100_000]
     except (OSError, subprocess.CalledProcessError):
         return ""
 
@@ -116,7 +111,7 @@ def write_card(path: Path, run_file: Path, resources: Resources, started: float)
         "versions": versions(),
         "resources": vars(resources),
         "hardware": hardware(),
-        "data": {key: sha256(run[key]) for key in ("train_data", "validation_data", "trajectories") if key in run},
+        "data": {key: files.sha256(run[key]) for key in ("train_data", "validation_data", "trajectories") if key in run},
         "model": digest("model", path.parent / "model"),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         # Of this attempt; the seconds of every step are in metrics.csv.

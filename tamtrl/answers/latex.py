@@ -6,7 +6,7 @@ mathematics and ``\\'s`` for an accent, all of which occur in answers that are n
 
 import re
 
-from tamtrl.verifier import braced
+from tamtrl.answers.verifier import braced
 
 LONGEST = 2000  # characters; a longer answer is none, and the search below takes the square of it
 # One or two backslashes: models that were shown escaped strings write two. The opening brace belongs to the command.

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from tamtrl import seeds
+from tamtrl.models.course import response_loss, toy_texts
+from tamtrl.models.tokenizers import word_tokenizer
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.reading.texts import Texts
@@ -37,9 +39,6 @@ def grade(kept: set[str], useful: set[str]) -> int:
 def graded_turns(reading: Reading, course: Course, seed: int) -> Iterator[tuple[Update, int]]:
     """Memory turns of a reader that loses and confuses facts, with their grades."""
     # Texts as the toy policy's own tokenizer spells them.
-    from tamtrl.training.backbone import toy_texts
-    from tamtrl.training.tokenizers import word_tokenizer
-
     reader = Reader(Prompts(word_tokenizer(toy_texts()), reading.prompts), reading)
     rng = seeds.generator(seed, "toy judge", "lapses")
     for example in toy.generate("train", None, course.documents, seed, stream="judge"):
@@ -68,8 +67,6 @@ def _lapse(fact: str, others: list[str], lapse: float, rng: random.Random) -> li
 
 
 def train(model, tokenizer, reading: Reading, course: Course, seed: int, say: Callable[[str], None]) -> None:
-    from tamtrl.training.backbone import response_loss
-
     texts = Texts(tokenizer)
 
     def sample(update: Update, points: int) -> tuple[list[int], list[int]]:

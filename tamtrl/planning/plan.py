@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from tamtrl import costs, frames
+from tamtrl import frames
 from tamtrl.errors import UserError
+from tamtrl.planning import costs
 
 TRAINING = ("train_rl", "distil", "distil_round")
 PROJECTION = "TAMTRL_PROJECTION"
@@ -33,7 +34,7 @@ def refusal(text: str) -> str:
 
 def dry_run(arguments: Sequence[str], projection: Path) -> str:
     """What it printed. A job that another Snakemake is at counts as one to do."""
-    command = [sys.executable, "-m", "tamtrl.plan", "--dry-run", "--rerun-incomplete", *arguments]
+    command = [sys.executable, "-m", "tamtrl.planning.plan", "--dry-run", "--rerun-incomplete", *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, encoding="utf-8", env=os.environ | {PROJECTION: str(projection)}
     )
@@ -119,8 +120,8 @@ def plan(arguments: Sequence[str]) -> str:
     shown = table.reset_index().to_string(index=False, float_format=lambda value: f"{value:,.0f}" if value else "–")
     return (
         f"{shown}\n\nAt most: the time limits of the configuration. Projected: reinforcement learning of models that "
-        "tamtrl/costs.py knows, a lower bound by arithmetic; count on twice that. Disk: two checkpoints and the final model of "
-        "each run, and the models to fetch that it knows."
+        "tamtrl/planning/costs.py knows, a lower bound by arithmetic; count on twice that. Disk: two checkpoints "
+        "and the final model of each run, and the models to fetch that it knows."
     )
 
 

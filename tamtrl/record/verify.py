@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tamtrl import files, frames
 from tamtrl.errors import UserError
-from tamtrl.provenance import digest, sha256
+from tamtrl.files import sha256
+from tamtrl.record.provenance import digest
 
 RECORDED = ("run.yaml", "evaluation.yaml", "metrics.csv", "card.json", "predictions/*.jsonl.gz", "scores/*.csv")
 

@@ -13,15 +13,16 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
-from tamtrl import costs, files, frames
+from tamtrl import files, frames
 from tamtrl.errors import UserError
+from tamtrl.jobs import processes
+from tamtrl.jobs.checkpoints import TRACKER
+from tamtrl.jobs.job import REGISTER, locked
+from tamtrl.jobs.step_log import read_steps
+from tamtrl.jobs.time_limit import RESTARTABLE
 from tamtrl.paper import markup
+from tamtrl.planning import costs
 from tamtrl.settings import Resources, Run
-from tamtrl.training import processes
-from tamtrl.training.checkpoints import TRACKER
-from tamtrl.training.job import REGISTER, locked
-from tamtrl.training.metrics import read_steps
-from tamtrl.training.time_limit import RESTARTABLE
 from tamtrl.training.train import identity, train
 
 ROUNDING = 0.05  # most that a token's probability may differ on average between rollouts and trainer: bfloat16, other kernels
@@ -143,7 +144,7 @@ def _look_at(run: Run, folder: Path, table: Path) -> Iterator[str]:
         turns = rows / (run.training.rollout_batch * run.training.group)
         step = costs.Step(int(rows), run.reading.chunk_tokens, length, turns, run.reading.chunk_tokens / 4)
         bound = costs.step_seconds(costs.MODELS[run.model], step, costs.A100, card["resources"]["devices"])["step"]
-        yield f"- arithmetic for A100s has {bound:.1f} s for that many rows as its lower bound (tamtrl/costs.py)"
+        yield f"- arithmetic for A100s has {bound:.1f} s for that many rows as its lower bound (tamtrl/planning/costs.py)"
     yield f"- the largest differences of a token's probability: {_listed(metrics['log_prob_difference'].dropna())}"
     yield f"- memories and answers: `tamtrl show {folder}/predictions/BENCHMARK.jsonl.gz`"
     yield f"- the table: {table}; versions, commit and hardware: {folder}/card.json"

@@ -134,8 +134,8 @@ def rollout_batch(reading: dict, training: dict, paragraphs: int) -> Step:
 
 
 ASSUMPTIONS = (
-    "By arithmetic (tamtrl/costs.py) for A100 80 GB at 35 % of its peak rate, so a lower bound: sampling bound by memory "
-    "bandwidth, memories and answers at half their budget, 140 tokens a paragraph, nothing waits for anything else. "
+    "By arithmetic (tamtrl/planning/costs.py) for A100 80 GB at 35 % of its peak rate, so a lower bound: sampling bound by "
+    "memory bandwidth, memories and answers at half their budget, 140 tokens a paragraph, nothing waits for anything else. "
     "Training only: starting up, validation, trajectories and the PRM's own training are left out; the judge reads each "
     "memory turn once. No GPU has run this repository."
 )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tamtrl import files
 from tamtrl.errors import UserError
-from tamtrl.provenance import digest, sha256, visible
+from tamtrl.files import sha256
+from tamtrl.record.provenance import digest, visible
 from tamtrl.settings import substance
 from tamtrl.tasks.sources import fetch_file
 

@@ -3,11 +3,12 @@
 import ctypes
 import os
 import signal
+import socket
 
 import psutil
 
-from tamtrl import control_groups, devices
 from tamtrl.errors import UserError
+from tamtrl.jobs import control_groups, devices
 from tamtrl.settings import Resources
 
 _PR_SET_PDEATHSIG = 1
@@ -54,3 +55,9 @@ def _require_memory(gib: float) -> None:
 def die_with_parent() -> None:
     """The kernel kills this process when the one that started it dies, whatever the way."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # They carry a run out, watch it, write it down, or read its settings, which count by their values. What comes out doesn't depend
 # on them.
 OPERATIONAL = frozenset(
     f"tamtrl.{name}"
     for name in (
-        "cli", "code_digest", "control_groups", "credit.settings", "devices", "errors", "evaluation.work", "files", "machine",
-        "provenance", "settings", "surroundings", "training.checkpoints", "training.cpu", "training.environment", "training.job",
-        "training.metrics", "training.processes", "training.ray_cluster", "training.time_limit", "turn_scores.server", "verbs",
+        "cli", "cpu", "credit.settings", "errors", "evaluation.work", "files", "jobs.checkpoints",
+        "jobs.control_groups", "jobs.devices", "jobs.environment", "jobs.job", "jobs.machine", "jobs.processes",
+        "jobs.ray_cluster", "jobs.step_log", "jobs.surroundings", "jobs.time_limit", "record.code_digest",
+        "record.provenance", "settings", "training.metrics", "turn_scores.server", "verbs",
     )
 )  # fmt: skip
 

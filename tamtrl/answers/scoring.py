@@ -1,7 +1,7 @@
 """Evaluation metrics of one answer, as pure functions of strings. An empty prediction is wrong for every one of them, and an
 empty gold answer is none.
 
-Normalisation is HotpotQA's. What training rewards is `tamtrl.verifier`, which is reported here as ``strict``.
+Normalisation is HotpotQA's. What training rewards is `tamtrl.answers.verifier`, which is reported here as ``strict``.
 """
 
 import re
@@ -9,8 +9,8 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from tamtrl.latex import plain
-from tamtrl.verifier import last_boxed, outcome
+from tamtrl.answers.latex import plain
+from tamtrl.answers.verifier import last_boxed, outcome
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from tamtrl import files
 from tamtrl.errors import UserError
-from tamtrl.training import metrics, processes
-from tamtrl.training.checkpoints import TRACKER, Checkpoints, of_verl, saved_by, step_of
-from tamtrl.training.time_limit import OutOfTimeError, requeue
+from tamtrl.jobs import processes, step_log
+from tamtrl.jobs.checkpoints import TRACKER, Checkpoints, of_verl, saved_by, step_of
+from tamtrl.jobs.time_limit import OutOfTimeError, requeue
 
 REGISTER = "processes.json"
 
@@ -61,7 +61,7 @@ class Job:
         processes.clear(self._register)  # ranks that outlived a killed attempt would go on saving
         last = self._checkpoints.last()
         done = step_of(last) if last else 0
-        logged = metrics.read_steps(self.attempts.glob("*.jsonl")).get(self.steps, {})
+        logged = step_log.read_steps(self.attempts.glob("*.jsonl")).get(self.steps, {})
         finished = done == self.steps and self.complete(logged)
         if last and not finished:
             self._require_ranks(last)
@@ -131,7 +131,7 @@ class Job:
         def look() -> float:
             if not attempt_log.exists():
                 return 0.0
-            for step, values in metrics.read_steps([attempt_log]).items():
+            for step, values in step_log.read_steps([attempt_log]).items():
                 if step not in seen and (line := self.describe(step, values)):
                     seen.add(step)
                     say(f"step {step}/{self.steps}: {line}")

@@ -18,7 +18,7 @@ def register() -> None:
     from vllm.model_executor.layers import utils
 
     if not hasattr(utils, "dispatch_cpu_unquantized_gemm"):
-        raise RuntimeError("This vLLM has no dispatch_cpu_unquantized_gemm; adapt tamtrl/training/cpu/vllm_plugin.py.")
+        raise RuntimeError("This vLLM has no dispatch_cpu_unquantized_gemm; adapt tamtrl/cpu/vllm_plugin.py.")
 
     def keep_weight(layer, remove_weight: bool = False) -> None:
         layer.cpu_linear = torch.nn.functional.linear

@@ -9,7 +9,7 @@ import torch.distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
 if torch.cuda.is_available():
-    raise RuntimeError("tamtrl.training.cpu.platform was loaded on a machine with a GPU; unset VERL_PLATFORM=cpu.")
+    raise RuntimeError("tamtrl.cpu.platform was loaded on a machine with a GPU; unset VERL_PLATFORM=cpu.")
 
 
 def _device_module() -> types.ModuleType:

@@ -1,0 +1,1 @@
+"""What a result was made from: code and data digests, cards, archives of published runs, verification."""
