@@ -36,24 +36,24 @@ def package(tmp_path, monkeypatch):
 
 def test_blind_to_comments_docstrings_and_formatting(package):
     before = code_digest.digest("tamtrl.answers.scoring")
-    package("scoring.py", '"""', '"""Another word here. ')
-    package("scoring.py", "import ", "# a comment\n\n\nimport ")
+    package("answers/scoring.py", '"""', '"""Another word here. ')
+    package("answers/scoring.py", "import ", "# a comment\n\n\nimport ")
     assert code_digest.digest("tamtrl.answers.scoring") == before
 
 
 def test_a_changed_line_changes_exactly_its_users(package):
     score, table = code_digest.digest("tamtrl.evaluation.score"), code_digest.digest("tamtrl.tasks.toy")
-    package("verifier.py", "300", "301")
+    package("answers/verifier.py", "300", "301")
     assert code_digest.digest("tamtrl.evaluation.score") != score and code_digest.digest("tamtrl.tasks.toy") == table
 
 
 def test_metrics_of_evaluation_do_not_touch_trained_runs(package):
     """The verifier does, but it is a module of its own."""
     score, run = code_digest.digest("tamtrl.evaluation.score"), code_digest.of_training("judge", True)
-    package("scoring.py", "a|an|the", "a|an")
-    package("latex.py", "emph|", "")
+    package("answers/scoring.py", "a|an|the", "a|an")
+    package("answers/latex.py", "emph|", "")
     assert code_digest.digest("tamtrl.evaluation.score") != score and code_digest.of_training("judge", True) == run
-    package("verifier.py", "300", "301")
+    package("answers/verifier.py", "300", "301")
     assert code_digest.of_training("judge", True) != run
 
 
@@ -81,7 +81,7 @@ def test_settings_for_verl_count_and_their_comments_do_not(package):
 
 def test_what_only_carries_a_run_out_does_not_count(package):
     before = code_digest.digest("tamtrl.training.launch", "tamtrl.training.trainer")
-    package("training/processes.py", "REGISTER_SECONDS = 5", "REGISTER_SECONDS = 6")
+    package("jobs/processes.py", "REGISTER_SECONDS = 5", "REGISTER_SECONDS = 6")
     assert code_digest.digest("tamtrl.training.launch", "tamtrl.training.trainer") == before
 
 
@@ -111,7 +111,7 @@ def test_code_is_written_alike_by_every_python():
 
 
 def test_digests_do_not_depend_on_the_locale():
-    script = "from tamtrl import code_digest as c; print(c.digest('tamtrl.paper.tables'), c.of_training('teacher', True))"
+    script = "from tamtrl.record import code_digest as c; print(c.digest('tamtrl.paper.tables'), c.of_training('teacher', True))"
     told = {
         subprocess.run(
             [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True, env=os.environ | variables

@@ -166,7 +166,7 @@ def test_children_see_the_claimed_devices(gpus, start, tmp_path):
 
 
 def claimer(code: str, **options) -> subprocess.Popen:
-    script = f"import os, subprocess, time; from pathlib import Path; from tamtrl import devices\n{code}"
+    script = f"import os, subprocess, time; from pathlib import Path; from tamtrl.jobs import devices\n{code}"
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, **options)
 
 

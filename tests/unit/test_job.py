@@ -126,7 +126,7 @@ def test_what_a_killed_supervisor_leaves_is_cleared_by_the_next_start(tmp_path):
     name = f"tamtrl_test_killed_{os.getpid()}"
     script = ORPHAN.format(name=name, marker=str(tmp_path / "started"), end="time.sleep(300)")
     code = (
-        "import sys; from pathlib import Path; from tamtrl.training import processes; "
+        "import sys; from pathlib import Path; from tamtrl.jobs import processes; "
         f"processes.supervise([sys.executable, '-c', {script!r}], {{}}, Path({str(tmp_path)!r}, 'log'), "
         f"Path({str(tmp_path)!r}, 'register'), lambda: 0.0, 60)"
     )

@@ -137,10 +137,10 @@ def test_a_changed_line_reruns_exactly_the_runs_that_use_it(sample):
     assert "train_rl" in jobs_after("credit/teacher.py", "row.double()", "(2 * row).double()")
     assert "train_rl" not in jobs_after("credit/outcome.py", "return turns.outcome", "return 2 * turns.outcome")
     assert "train_rl" not in jobs_after("credit/teacher.py", "import torch\n", "import torch  # as ever\n")
-    assert "train_rl" not in jobs_after("training/processes.py", "REGISTER_SECONDS = 5", "REGISTER_SECONDS = 6")
-    score = jobs_after("verifier.py", "300", "301")
+    assert "train_rl" not in jobs_after("jobs/processes.py", "REGISTER_SECONDS = 5", "REGISTER_SECONDS = 6")
+    score = jobs_after("answers/verifier.py", "300", "301")
     assert "score" in score and "train_rl" in score and "prepare_multihop" not in score  # the training outcome as well
-    score = jobs_after("scoring.py", "a|an|the", "a|an")
+    score = jobs_after("answers/scoring.py", "a|an|the", "a|an")
     assert "score" in score and "train_rl" not in score
 
 
