@@ -5,11 +5,11 @@ VENV ?= .venv
 KIND := $(shell cat "$(VENV)/kind" 2>/dev/null)
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu toy test report plan lint format clean
+.PHONY: help setup gpu toy test test-unit test-rare report plan lint format clean
 
 ifeq ($(KIND),gpu)
-ifneq ($(filter setup toy test,$(MAKECMDGOALS)),)
-$(error $(VENV) is a GPU environment, and `make $(filter setup toy test,$(MAKECMDGOALS))` takes the CPU one, which goes beside it: say VENV=.venv-cpu)
+ifneq ($(filter setup toy test test-unit test-rare,$(MAKECMDGOALS)),)
+$(error $(VENV) is a GPU environment, and `make $(filter setup toy test test-unit test-rare,$(MAKECMDGOALS))` takes the CPU one, which goes beside it: say VENV=.venv-cpu)
 endif
 endif
 ifeq ($(KIND),cpu)
@@ -19,7 +19,7 @@ endif
 endif
 
 help: ## what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-9s %s\n", $$1, $$2}'
 
 setup: $(VENV)/ready ## the pinned CPU environment in .venv (about 4 GB); VENV=FOLDER for another folder
 
@@ -35,6 +35,12 @@ toy: $(VENV)/ready ## the toy paper: every step of the paper on 2 CPU cores
 
 test: $(VENV)/ready ## all tests, the toy workflow end to end among them
 	python -m pytest
+
+test-unit: $(VENV)/ready ## the quick tests, for while you work
+	python -m pytest tests/unit -m "not slow and not rare"
+
+test-rare: $(VENV)/ready ## rare faults of jobs and of SLURM (docs/cluster.md); installs and configures a SLURM, as root
+	TAMTRL_TEST_SLURM=1 python -m pytest -m rare
 
 report: $(VENV)/ready ## report.zip with all tables, figures and run cards; CONFIG=config/toy.yaml for another configuration
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --cores 1 --report report.zip

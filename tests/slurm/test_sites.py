@@ -6,6 +6,7 @@ import subprocess
 
 import pandas as pd
 import psutil
+import pytest
 from jobs import checkpoints, left_running, queue, start, wait_for
 
 RUN = "results/small/runs/toy/memagent/main/seed0"
@@ -38,10 +39,11 @@ def test_two_nodes_with_their_gpus(cluster, checkout):
     assert len(list(saved)) == 2 and not left_running()
 
 
+@pytest.mark.rare
 def test_short_time_limits_and_a_controller_that_goes_away(cluster, checkout):
     """Training stops itself before its time limit and is put back into the queue, without a retry; it ends while nobody can ask
     SLURM anything, and Snakemake hears of it afterwards."""
-    steps = "training={steps: 40, save_every: 100, validate_every: 100}"
+    steps = "training={steps: 60, save_every: 100, validate_every: 100}"
     others = {number for number in queue()["job"]}
 
     def training() -> dict[str, str]:
@@ -49,13 +51,13 @@ def test_short_time_limits_and_a_controller_that_goes_away(cluster, checkout):
         jobs = jobs[jobs["comment"].str.contains("train_rl") & ~jobs["job"].isin(others)]
         return dict(jobs.iloc[-1]) if len(jobs) else {"state": "", "job": ""}
 
-    arguments = ["--config", steps, "--set-resources", "train_rl:runtime=3", "--", METRICS]
+    arguments = ["--config", steps, "--set-resources", "train_rl:runtime=4", "--", METRICS]
     run = start(checkout, *arguments, TAMTRL_SLURM_RETRIES="0")
     wait_for(lambda: training()["state"] == "RUNNING", 120, "training", run)
     job = training()["job"]
-    wait_for(lambda: training()["state"] == "PENDING", 240, "the planned stop", run)
+    wait_for(lambda: training()["state"] == "PENDING", 300, "the planned stop", run)
     tracker = max(checkpoints(checkout, "memagent"), key=os.path.getmtime)  # the other run's is there too
-    assert 0 < int(tracker.read_text()) < 40 and not (checkout / METRICS).exists()
+    assert 0 < int(tracker.read_text()) < 60 and not (checkout / METRICS).exists()
     log = checkout / "logs/small/runs/toy/memagent/main/seed0/train.log"
 
     def goes_on() -> bool:
@@ -65,7 +67,7 @@ def test_short_time_limits_and_a_controller_that_goes_away(cluster, checkout):
         return log.exists() and "resuming after step" in log.read_text()
 
     wait_for(goes_on, 180, "the second job", run)
-    wait_for(lambda: "/40:" in log.read_text(), 300, "a step of it", run)
+    wait_for(lambda: "/60:" in log.read_text(), 300, "a step of it", run)
     controller = int((cluster / "slurmctld.pid").read_text())
     os.kill(controller, signal.SIGTERM)
     wait_for(lambda: not psutil.pid_exists(controller), 60, "the controller's end")
@@ -74,4 +76,4 @@ def test_short_time_limits_and_a_controller_that_goes_away(cluster, checkout):
     _, told = run.communicate(timeout=300)
     assert run.returncode == 0, told[-5000:]
     assert training()["job"] == job and training()["state"] == "COMPLETED"
-    assert list(pd.read_csv(checkout / METRICS).dropna(subset="outcome")["step"]) == list(range(1, 41)) and not left_running()
+    assert list(pd.read_csv(checkout / METRICS).dropna(subset="outcome")["step"]) == list(range(1, 61)) and not left_running()

@@ -142,6 +142,7 @@ def test_the_same_tables_after_three_faults(undisturbed):
     assert not left_running()
 
 
+@pytest.mark.rare
 def test_time_limit_lost_node_drained_node(undisturbed):
     """A training job hangs in mid-step until its time limit; the node of its successor is lost; the third works on a node that is
     drained. The next job of the workflow goes elsewhere, and the numbers are those of before."""

@@ -50,12 +50,14 @@ def test_unknown_method(run_file, tmp_path):
     refused(train(run, tmp_path), "Unknown credit method 'magic'")
 
 
+@pytest.mark.slow
 def test_missing_files(run_file, tmp_path):
     run = run_file(train_data="nowhere.parquet")
     refused(train(run, tmp_path), "Data file nowhere.parquet named in")
     refused(train(tmp_path / "none.yaml", tmp_path), "none.yaml does not exist")
 
 
+@pytest.mark.slow
 def test_model_folder_without_tokenizer(run_file, tmp_path):
     (tmp_path / "model").mkdir()
     run = run_file(model_path=str(tmp_path / "model"))
@@ -71,6 +73,7 @@ def test_too_small_a_machine(run_file, tmp_path):
     refused(train(run, tmp_path, "--device", "gpu", "--devices", "64"), "needs 64 GPUs but")
 
 
+@pytest.mark.slow
 def test_budgets_that_do_not_fit(run_file, tmp_path):
     reading = asdict(paper_run().reading)
     run = run_file(reading=reading | {"chunk_tokens": 6000})

@@ -140,6 +140,7 @@ def test_more_devices_than_there_are_are_refused(gpus):
     refused(tamtrl(*rest), "needs 1 GPUs but 0 are visible")
 
 
+@pytest.mark.slow
 def test_children_see_the_claimed_devices(gpus, start, tmp_path):
     """The process that would train is started with them, and dies with the one that holds the lock."""
     gpus(2)
@@ -234,6 +235,7 @@ rule predict:
 """
 
 
+@pytest.mark.slow
 def test_two_jobs_of_the_profile_side_by_side(gpus, tmp_path):
     gpus(2)
     (tmp_path / "Snakefile").write_text(SNAKEFILE.replace("{PYTHON}", sys.executable))

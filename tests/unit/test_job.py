@@ -40,6 +40,7 @@ def sleepers():
     return [p for p in processes.psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "300"]]
 
 
+@pytest.mark.slow
 def test_a_failed_run_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
     before = len(sleepers())
@@ -52,6 +53,7 @@ def left_in_memory():
     return list(Path("/dev/shm").glob(f"tamtrl_test_{os.getpid()}_*"))
 
 
+@pytest.mark.slow
 def test_a_hung_run_is_stopped(tmp_path):
     before = len(sleepers())
     with pytest.raises(UserError, match=r"no progress for 0.1 minutes and was stopped \(stall_minutes\)"):
@@ -62,6 +64,7 @@ def test_a_hung_run_is_stopped(tmp_path):
 ENGINE = "exec -a VLLM::EngineCore sleep 7"
 
 
+@pytest.mark.slow
 def test_a_run_whose_engine_died_is_stopped(tmp_path, monkeypatch):
     """A server that lives on without its engine, and a trainer that waits for both."""
     monkeypatch.setattr(processes, "ENGINE_SECONDS", 4)
@@ -71,12 +74,14 @@ def test_a_run_whose_engine_died_is_stopped(tmp_path, monkeypatch):
     assert len(sleepers()) == before and not left_in_memory()
 
 
+@pytest.mark.slow
 def test_an_engine_that_ends_with_its_server_is_not_missed(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "ENGINE_SECONDS", 4)
     code, _ = supervised(tmp_path, f"subprocess.run(['bash', '-c', {f'({ENGINE}); true'!r}]); time.sleep(12)")
     assert code == 0
 
 
+@pytest.mark.slow
 def test_processes_that_hide_the_mark_do_not_stay(tmp_path):
     """As Ray's agents do; here, by starting without an environment."""
     before = len(sleepers())
@@ -86,6 +91,7 @@ def test_processes_that_hide_the_mark_do_not_stay(tmp_path):
     assert len(sleepers()) == before
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_running(tmp_path, monkeypatch):
     """The register can't be written any more; what it said before has to do."""
     monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
@@ -122,6 +128,7 @@ def test_a_log_on_the_same_full_disk_says_nothing(tmp_path, monkeypatch):
         training.run(print)
 
 
+@pytest.mark.slow
 def test_what_a_killed_supervisor_leaves_is_cleared_by_the_next_start(tmp_path):
     name = f"tamtrl_test_killed_{os.getpid()}"
     script = ORPHAN.format(name=name, marker=str(tmp_path / "started"), end="time.sleep(300)")

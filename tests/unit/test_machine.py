@@ -120,6 +120,7 @@ print("FOREIGN", [name for name in os.environ if name in ("RAY_ADDRESS", "RAY_NA
 """
 
 
+@pytest.mark.slow
 def test_a_ray_of_its_own_whatever_the_environment(folders, tmp_path):
     """Ray for real, started as training is: a long TMPDIR, and another Ray's variables."""
     code = f"""
@@ -157,6 +158,7 @@ print([str(path) for place in ("/tmp", folder) for path in Path(place).glob("rl-
 """
 
 
+@pytest.mark.slow
 def test_weights_of_two_runs_on_one_machine_keep_apart(tmp_path):
     """verl's own sockets, and where its code names them: the job's number is the same in every run."""
     variables = environment("m", Resources("cpu", 1, 1, 1, 0), tmp_path / "log") | {"RAY_TMPDIR": str(tmp_path)}

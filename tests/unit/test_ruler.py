@@ -144,6 +144,7 @@ def test_multikey_3_against_the_real_generator(real_data):
     assert statistics.pstdev(ours_places) == pytest.approx(statistics.pstdev(real_places), abs=0.04)
 
 
+@pytest.mark.slow
 def test_prepared_with_a_models_own_tokenizer(tmp_path):
     from conftest import REPOSITORY
     from test_cli import tamtrl

@@ -20,6 +20,7 @@ def judged_run(**changes) -> Run:
     return paper_run(scorer=Scorer(**settings | dict(gpu_memory=0.3) | changes), credit=credit_settings)
 
 
+@pytest.mark.slow
 def test_a_judge_shares_the_devices_of_its_run(tmp_path):
     judged_run().save(tmp_path / "run.yaml")
     assert Run.load(tmp_path / "run.yaml") == judged_run()

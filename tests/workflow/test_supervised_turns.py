@@ -20,6 +20,7 @@ import torch
 import yaml
 from conftest import REPOSITORY
 from test_toy_rl import left_over, toy_config
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tamtrl import seeds
 from tamtrl.models.course import teacher_forced_turns
@@ -30,8 +31,8 @@ from tamtrl.settings import ProcessRewardModel, Reading, Resources, Run, Scorer,
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import ExampleFile, write_examples
 from tamtrl.turn_scores import prm, server
-from tamtrl.turn_scores.client import KEY, Client
-from tamtrl.turn_scores.updates import UpdateWriter
+from tamtrl.turn_scores.client import KEY, Client, Scored
+from tamtrl.turn_scores.updates import Update, UpdateWriter
 
 TOY = str(REPOSITORY / "models" / "toy")
 BATCH, GROUP, CHUNKS = 4, 4, 3
@@ -67,6 +68,20 @@ def scorer(kind: str, path: Path | str, **changes) -> dict:
     return values | {name: section[name] for name in names} | changes
 
 
+def asked(values: dict, updates: list[Update], log: Path) -> list[Scored]:
+    """What the job's own server says of each."""
+    settings = build(Scorer, values, "scorer")
+    with server.reachable(settings, Resources("cpu", 1, 1, 2, 0), log) as url:
+
+        async def ask() -> list[Scored]:
+            client = Client(settings, url)
+            out = await asyncio.gather(*map(client.score, updates))
+            await client.close()
+            return out
+
+        return asyncio.run(ask())
+
+
 def rl_command(folder: Path, name: str, scorer: dict, steps: int) -> list[str]:
     config = toy_config()
     training = config["training"] | dict(rollout_batch=BATCH, group=GROUP, steps=steps, save_every=1, validate_every=100)
@@ -92,8 +107,6 @@ def bert(folder) -> Path:
 @pytest.fixture(scope="module")
 def labelled(folder, bert) -> Path:
     """Trajectories as a careless reader writes them, two shards of one sample each, labelled."""
-    from transformers import AutoTokenizer
-
     reading = build(Reading, toy_config()["reading"], "reading")
     reader = Reader(Prompts(AutoTokenizer.from_pretrained(TOY), reading.prompts), reading)
     rng = seeds.generator(0, "careless reader")
@@ -164,8 +177,6 @@ def test_a_process_reward_model_learns_and_reports(prm_folder):
 
 def test_the_server_says_what_transformers_says(folder, prm_folder):
     """Short turns, turns of a full window, and many at once."""
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
     model, tokenizer = (
         kind.from_pretrained(prm_folder / "model") for kind in (AutoModelForSequenceClassification, AutoTokenizer)
     )
@@ -185,23 +196,28 @@ def test_the_server_says_what_transformers_says(folder, prm_folder):
         expected = [model(torch.tensor([one.ids])).logits.sigmoid().item() for one in encoded]
     for part in (model, tokenizer):
         part.save_pretrained(folder / "loud")
-    settings = build(Scorer, scorer("prm", folder / "loud"), "scorer")
-    with server.reachable(settings, Resources("cpu", 1, 1, 2, 0), folder / "parity.log") as url:
-
-        async def ask():
-            client = Client(settings, url)
-            out = await asyncio.gather(*map(client.score, updates))
-            await client.close()
-            return [one.score for one in out]
-
-        got = asyncio.run(ask())
+    got = [one.score for one in asked(scorer("prm", folder / "loud"), updates, folder / "parity.log")]
     assert got == pytest.approx(expected, abs=1e-4) and len({round(value, 3) for value in expected}) > 3
 
 
-def test_training_with_a_process_reward_model(folder, prm_folder):
+def test_training_with_a_process_reward_model_whose_server_is_killed(folder, prm_folder):
+    """The run ends with its cause; the same command, once more, completes it."""
     before = left_over()
-    done = tamtrl(*rl_command(folder, "with_prm", scorer("prm", prm_folder / "model"), steps=2))
-    assert done.returncode == 0, done.stderr
+    command = rl_command(folder, "with_prm", scorer("prm", prm_folder / "model"), steps=2)
+    killed = subprocess.Popen([sys.executable, "-m", "tamtrl.cli", *command], stderr=subprocess.PIPE, text=True)
+    deadline = time.time() + 600
+    while not list(folder.glob("with_prm.scratch/*/checkpoints/latest_checkpointed_iteration.txt")):
+        assert killed.poll() is None and time.time() < deadline
+        time.sleep(0.1)
+    servers = [p for p in psutil.process_iter(["cmdline"]) if "vllm.entrypoints.openai.api_server" in (p.info["cmdline"] or [])]
+    assert len(servers) == 1
+    servers[0].kill()
+    _, message = killed.communicate(timeout=120)
+    assert killed.returncode == 2 and "The process reward model's server was killed by signal 9" in message, message
+    assert left_over() <= before and not (folder / "with_prm").exists()
+
+    done = tamtrl(*command)
+    assert done.returncode == 0 and "resuming after step 1" in done.stderr, done.stderr
     metrics = pd.read_csv(folder / "with_prm" / "metrics.csv").set_index("step").loc[1:]
     assert list(metrics.index) == [1, 2] and (metrics["scores_missing"] == 0).all()
     assert (metrics["score_min"] >= 0).all() and (metrics["score_max"] <= 1).all() and (metrics["score_max"] > 0).all()
@@ -214,32 +230,21 @@ def test_training_with_a_process_reward_model(folder, prm_folder):
 # -- the job's own judge -----------------------------------------------------------------------------------------------
 
 
-def test_a_judge_that_is_killed_ends_the_run_with_its_cause(folder):
-    """And the same command, once more, completes the run."""
-    judge = made(
-        folder, "toy_judge", judge_course={"steps": 2, "batch": 8, "lr": 1e-3, "lapse": 0.4, "perfect": 1, "documents": 6}
-    )
+def test_the_answers_of_an_untrained_judge_are_grades(folder):
+    """It is held to the grammar."""
+    course = {"steps": 2, "batch": 8, "lr": 1e-3, "lapse": 0.4, "perfect": 1, "documents": 6}
+    judge = made(folder, "toy_judge", judge_course=course)
+    reading = build(Reading, toy_config()["reading"], "reading")
+    reader = Reader(Prompts(AutoTokenizer.from_pretrained(TOY), reading.prompts), reading)
+    rng, updates = seeds.generator(0, "graded"), []
+    for example in list(ExampleFile(folder / "train.parquet"))[:8]:
+        turns = [ids for _, ids in teacher_forced_turns(example, reader, rng, 0.5)]
+        updates += UpdateWriter(reader, reader.prepare(example)).all(turns)
     before = left_over()
-    command = rl_command(folder, "own_judge", scorer("judge", judge), steps=2)
-    killed = subprocess.Popen([sys.executable, "-m", "tamtrl.cli", *command], stderr=subprocess.PIPE, text=True)
-    deadline = time.time() + 600
-    while not list(folder.glob("own_judge.scratch/*/checkpoints/latest_checkpointed_iteration.txt")):
-        assert killed.poll() is None and time.time() < deadline
-        time.sleep(0.1)
-    servers = [p for p in psutil.process_iter(["cmdline"]) if "vllm.entrypoints.openai.api_server" in (p.info["cmdline"] or [])]
-    assert len(servers) == 1
-    servers[0].kill()
-    _, message = killed.communicate(timeout=120)
-    assert killed.returncode == 2 and "The judge's server was killed by signal 9" in message, message
-    assert left_over() <= before and not (folder / "own_judge").exists()
-
-    done = tamtrl(*command)
-    assert done.returncode == 0 and "resuming after step 1" in done.stderr, done.stderr
-    metrics = pd.read_csv(folder / "own_judge" / "metrics.csv").set_index("step").loc[1:]
-    assert list(metrics.index) == [1, 2]
-    # an untrained judge, but held to the grammar: every answer is a grade
-    assert (metrics["scores_missing"] == 0).all() and (metrics["scores_asked_twice"] == 0).all()
-    assert ((metrics["score_max"] * 10) % 1).abs().max() < 1e-9
+    scored = asked(scorer("judge", judge), updates, folder / "judge.log")
+    # equal updates are asked for once
+    assert len(scored) == 8 * CHUNKS and all(one.requests <= 1 and not one.error for one in scored)
+    assert all(round(10 * one.score, 9) in range(11) for one in scored)
     assert left_over() <= before
 
 

@@ -173,6 +173,7 @@ def test_a_finished_run_is_not_trained_again(run_folder):
     assert len(list((run_folder / "scratch").glob("*/attempts/*"))) == 2
 
 
+@pytest.mark.rare
 def test_a_job_that_ends_before_the_last_validation_makes_up_for_it(run_folder, metrics):
     """The checkpoint is complete by then, and nothing is left to train."""
     (last,) = (run_folder / "scratch").glob("*/attempts/0001.jsonl")
