@@ -132,7 +132,14 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
 
 def main(run_file: str, checkpoints: str, resources: str) -> None:
     """The training process itself; ``tamtrl train`` starts and watches it (processes.py)."""
+    run, where = Run.load(run_file), Resources(**json.loads(resources))
+    forked = where.device == "cpu" and where.nodes == 1
+    if forked:
+        from tamtrl.training.cpu import template
+
+        template.stand_by()
     import ray
+    from omegaconf import open_dict
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 
     from tamtrl.training.ray_cluster import over_nodes
@@ -150,7 +157,6 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
 
     # SLURM names a job's GPUs for AMD's software too, and verl refuses both.
     os.environ.pop("ROCR_VISIBLE_DEVICES", None)
-    run, where = Run.load(run_file), Resources(**json.loads(resources))
     with (
         reachable(run.scorer, where, Path(checkpoints).parent / "scorer.log") as url,
         over_nodes(where, ray_cpus(where)) as address,
@@ -158,6 +164,9 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
         config = verl_config(run, where, Path(checkpoints), url)
         if address:
             config.ray_kwargs.ray_init = {"address": address}  # whose nodes have been counted already
+        if forked:
+            with open_dict(config.ray_kwargs):
+                config.ray_kwargs.ray_init.runtime_env = {"py_executable": template.python()}
         # Ray's workers look for code first where their driver works, which may be another checkout.
         os.chdir(Path(checkpoints).parent)
         run_ppo(config, task_runner_class=ray.remote(TurnCreditRunner))

@@ -1,0 +1,56 @@
+"""A process forked while its parent is young and kept for the first process that multiprocessing spawns there: vLLM's engine, which
+would otherwise import all of vLLM again (13 s of a core). It is a child of its parent like any other, and dies with it."""
+
+import os
+import socket
+import sys
+from multiprocessing import util
+
+from tamtrl.machine import die_with_parent
+from tamtrl.training.cpu import handed_over
+
+_SPAWNED = "--multiprocessing-fork"
+
+
+def keep() -> None:
+    if not hasattr(util, "spawnv_passfds"):
+        raise RuntimeError("multiprocessing has no util.spawnv_passfds any more; adapt tamtrl/training/cpu/spare.py.")
+    ours, its = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        ours.close()
+        _wait(its)
+    its.close()
+    waiting, original = [(pid, ours)], util.spawnv_passfds
+
+    def spawnv_passfds(path, args, passfds):
+        if not waiting or _SPAWNED not in args:
+            return original(path, args, passfds)
+        pid, channel = waiting.pop()
+        with channel:
+            handed_over.send(channel, [os.fsdecode(argument) for argument in args], [0, 1, 2, *sorted(set(passfds))])
+        return pid
+
+    util.spawnv_passfds = spawnv_passfds
+
+
+def _wait(channel: socket.socket) -> None:
+    """Never returns. Without the parent's clean-up at exit, as any process that multiprocessing forks."""
+    code = 1
+    try:
+        die_with_parent()
+        if (handed := handed_over.receive(channel)) is None:
+            os._exit(0)
+        channel.close()
+        arguments = handed_over.take_over(*handed)
+        sys.argv = ["-c", _SPAWNED]
+        exec(arguments[arguments.index("-c") + 1], {})
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
