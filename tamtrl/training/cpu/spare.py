@@ -1,9 +1,11 @@
-"""A process forked while its parent is young and kept for the first process that multiprocessing spawns there: vLLM's engine, which
-would otherwise import all of vLLM again (13 s of a core). It is a child of its parent like any other, and dies with it."""
+"""A process forked while its parent is young and kept for the first process that multiprocessing spawns there: vLLM's engine,
+which would otherwise import all of vLLM again (13 s of a core). It is a child of its parent like any other, and dies with it."""
 
+import importlib
 import os
 import socket
 import sys
+import threading
 from multiprocessing import util
 
 from tamtrl.machine import die_with_parent
@@ -12,9 +14,14 @@ from tamtrl.training.cpu import handed_over
 _SPAWNED = "--multiprocessing-fork"
 
 
-def keep() -> None:
+def keep(*modules: str) -> None:
+    """``modules``: what the spawned process will import."""
     if not hasattr(util, "spawnv_passfds"):
         raise RuntimeError("multiprocessing has no util.spawnv_passfds any more; adapt tamtrl/training/cpu/spare.py.")
+    for module in modules:
+        importlib.import_module(module)
+    if threading.active_count() > 1:
+        raise RuntimeError(f"There are threads already ({threading.enumerate()}), and a fork would lose them.")
     ours, its = socket.socketpair()
     pid = os.fork()
     if not pid:
