@@ -1,6 +1,7 @@
 """From run.yaml to verl: the Hydra configuration of a run and the process that trains it."""
 
 import dataclasses
+import gc
 import json
 import os
 import sys
@@ -170,6 +171,7 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
         # Ray's workers look for code first where their driver works, which may be another checkout.
         os.chdir(Path(checkpoints).parent)
         run_ppo(config, task_runner_class=ray.remote(TurnCreditRunner))
+        gc.freeze()  # or Python, on its way out, looks for what could be freed in all that verl imported
 
 
 if __name__ == "__main__":
