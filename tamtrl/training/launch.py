@@ -134,7 +134,7 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
 def main(run_file: str, checkpoints: str, resources: str) -> None:
     """The training process itself; ``tamtrl train`` starts and watches it (processes.py)."""
     run, where = Run.load(run_file), Resources(**json.loads(resources))
-    forked = where.device == "cpu" and where.nodes == 1
+    forked = where.device == "cpu" and where.nodes == 1 and "RAY_ADDRESS" not in os.environ  # else Ray isn't the run's own
     if forked:
         from tamtrl.training.cpu import template
 

@@ -39,7 +39,9 @@ def take_over(values: dict, files: list[int]) -> list[str]:
     for copy, number in zip(copies, values["files"], strict=True):
         os.dup2(copy, number)
         os.close(copy)
-    os.environ.clear()
-    os.environ.update(values["environment"])
+    # Only what differs: the title of a process is written over its first environment, and setproctitle must find that.
+    for name in os.environ.keys() - values["environment"].keys():
+        del os.environ[name]
+    os.environ.update({k: v for k, v in values["environment"].items() if os.environ.get(k) != v})
     os.chdir(values["folder"])
     return values["arguments"]

@@ -3,6 +3,7 @@ which would otherwise import all of vLLM again (13 s of a core). It is a child o
 
 import importlib
 import os
+import signal
 import socket
 import sys
 import threading
@@ -15,13 +16,14 @@ _SPAWNED = "--multiprocessing-fork"
 
 
 def keep(*modules: str) -> None:
-    """``modules``: what the spawned process will import."""
+    """``modules``: what the spawned process will import. Where there are threads already, which a fork would lose, the process is
+    spawned as ever."""
     if not hasattr(util, "spawnv_passfds"):
         raise RuntimeError("multiprocessing has no util.spawnv_passfds any more; adapt tamtrl/training/cpu/spare.py.")
     for module in modules:
         importlib.import_module(module)
     if threading.active_count() > 1:
-        raise RuntimeError(f"There are threads already ({threading.enumerate()}), and a fork would lose them.")
+        return
     ours, its = socket.socketpair()
     pid = os.fork()
     if not pid:
@@ -46,6 +48,9 @@ def _wait(channel: socket.socket) -> None:
     code = 1
     try:
         die_with_parent()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells this one to end
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if (handed := handed_over.receive(channel)) is None:
             os._exit(0)
         channel.close()
