@@ -18,6 +18,7 @@ def vllm_environment() -> dict[str, str]:
     """Variables of every vLLM on a CPU, in training or not."""
     return {
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # processes share the few cores there are,
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # a model in its engine's process: vLLM's reason against it is binding threads,
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # which is off: processes share the few cores there are,
         "OMP_WAIT_POLICY": "PASSIVE",  # and idle threads sleep: spinning, they make two jobs on two cores three times as slow
     }

@@ -3,8 +3,8 @@
 import os
 
 from tamtrl.errors import UserError
-from tamtrl.jobs.machine import die_with_parent
 from tamtrl.settings import Resources
+from tamtrl.system import die_with_parent
 
 OWNER = "TAMTRL_ENGINE_OWNER"
 
@@ -40,6 +40,10 @@ def start_engine(model: str, window_tokens: int, seed: int, resources: Resources
         seed=seed,
         **(on_cpu if resources.device == "cpu" else on_gpu),
     )
+    if resources.device == "cpu":
+        from tamtrl.cpu import spare
+
+        spare.keep("vllm.v1.engine.core", "vllm.v1.worker.cpu_worker", "vllm.model_executor.models.qwen3")
     return AsyncLLM.from_engine_args(arguments)
 
 

@@ -8,6 +8,7 @@ which numbers are drawn (the engine's arithmetic may still differ with the batch
 
 import asyncio
 import dataclasses
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,7 @@ async def _predict(run: EvaluationRun, resources: Resources, model: str, example
         await work.run(works, read, run.evaluation.in_flight, say)
     finally:
         engine.shutdown()
+        gc.freeze()  # or Python, on its way out, looks for what could be freed in all that vLLM imported
 
 
 async def read_sample(

@@ -1,17 +1,12 @@
 """Does this machine have what a run was configured for?"""
 
-import ctypes
 import os
-import signal
-import socket
 
 import psutil
 
 from tamtrl.errors import UserError
 from tamtrl.jobs import control_groups, devices
 from tamtrl.settings import Resources
-
-_PR_SET_PDEATHSIG = 1
 
 
 def cores() -> int:
@@ -50,14 +45,3 @@ def _require_memory(gib: float) -> None:
             "the scheduler or container for more, or lower memory_gib in `resources` of the configuration only if you know that "
             "it fits."
         )
-
-
-def die_with_parent() -> None:
-    """The kernel kills this process when the one that started it dies, whatever the way."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]

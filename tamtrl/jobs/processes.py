@@ -21,7 +21,7 @@ import psutil
 
 from tamtrl import files
 from tamtrl.errors import UserError
-from tamtrl.jobs.machine import die_with_parent
+from tamtrl.system import die_with_parent
 
 MARK = "TAMTRL_PROCESS_GROUP"
 REGISTER_SECONDS = 5

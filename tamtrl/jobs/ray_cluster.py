@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import ray
 
 from tamtrl.errors import UserError
-from tamtrl.jobs.machine import die_with_parent, free_port
 from tamtrl.settings import Resources
+from tamtrl.system import die_with_parent, free_port
 
 WAIT_SECONDS = 300
 

@@ -1,6 +1,7 @@
 """From run.yaml to verl: the Hydra configuration of a run and the process that trains it."""
 
 import dataclasses
+import gc
 import json
 import os
 import sys
@@ -132,7 +133,14 @@ def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
 
 def main(run_file: str, checkpoints: str, resources: str) -> None:
     """The training process itself; ``tamtrl train`` starts and watches it (processes.py)."""
+    run, where = Run.load(run_file), Resources(**json.loads(resources))
+    forked = where.device == "cpu" and where.nodes == 1 and "RAY_ADDRESS" not in os.environ  # else Ray isn't the run's own
+    if forked:
+        from tamtrl.cpu import template
+
+        template.stand_by()
     import ray
+    from omegaconf import open_dict
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 
     from tamtrl.jobs.ray_cluster import over_nodes
@@ -150,7 +158,6 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
 
     # SLURM names a job's GPUs for AMD's software too, and verl refuses both.
     os.environ.pop("ROCR_VISIBLE_DEVICES", None)
-    run, where = Run.load(run_file), Resources(**json.loads(resources))
     with (
         reachable(run.scorer, where, Path(checkpoints).parent / "scorer.log") as url,
         over_nodes(where, ray_cpus(where)) as address,
@@ -158,9 +165,13 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
         config = verl_config(run, where, Path(checkpoints), url)
         if address:
             config.ray_kwargs.ray_init = {"address": address}  # whose nodes have been counted already
+        if forked:
+            with open_dict(config.ray_kwargs):
+                config.ray_kwargs.ray_init.runtime_env = {"py_executable": template.python()}
         # Ray's workers look for code first where their driver works, which may be another checkout.
         os.chdir(Path(checkpoints).parent)
         run_ppo(config, task_runner_class=ray.remote(TurnCreditRunner))
+        gc.freeze()  # or Python, on its way out, looks for what could be freed in all that verl imported
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ import httpx
 import ray
 
 from tamtrl.evaluation.engine import OWNER
-from tamtrl.jobs.machine import die_with_parent, free_port
 from tamtrl.jobs.processes import cause
 from tamtrl.settings import Resources, Scorer
+from tamtrl.system import die_with_parent, free_port
 from tamtrl.turn_scores.client import probe
 
 NAMES = {"judge": "judge", "prm": "process reward model"}
