@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamtrl.errors import UserError
-from tamtrl.tasks.records import MAX_DEPTH, records
+from tamtrl.tasks.json_text import MAX_DEPTH
+from tamtrl.tasks.records import records
 from tamtrl.tasks.ruler import running_text
 
 # Arrow's JSON reader refuses both: null and then text, and lists that mix text and numbers.
@@ -91,7 +92,7 @@ def test_a_mapping_gives_its_keys_as_ids(tmp_path):
         ("a.jsonl", '{"a": 1}\n{"a"', r"not valid JSON after record 1 \(.*\); is the download complete"),
         ("a.json", '[{"a": 1}] x', "not valid JSON after record 1"),
         ("a.json", '[{"a": NaN}]', "not valid JSON after record 0"),
-        ("a.json", '[{"a": ' + 5000 * "9" + "}]", "not valid JSON after record 0"),
+        ("a.json", '[{"a": ' + 5000 * "9" + "}]", "has a number after record 0 that is too long"),
         ("a.json", "words", "must begin with"),
         ("a.json", "", "is empty"),
         ("a.json", b"\x89PNG\r\n\x1a\n\0", "is not UTF-8 text but UTF-16 or binary"),
@@ -140,7 +141,7 @@ def test_archives_name_what_they_hold(tmp_path):
         archive.writestr("x/dev.json", "[]")
     with pytest.raises(UserError, match=r"holds x/train.json, x/dev.json; say which with `member`"):
         content(tmp_path / "a.zip")
-    with pytest.raises(UserError, match=r"holds no test.json; there are x/train.json, x/dev.json"):
+    with pytest.raises(UserError, match=r"holds no test.json; it holds x/train.json, x/dev.json"):
         content(tmp_path / "a.zip", "test.json")
 
 
