@@ -59,7 +59,7 @@ def table(*columns: str, optional: str = "") -> BeforeValidator:
             return value
         wanted = (*columns, optional) if optional in value else columns
         if missing := [name for name in wanted if not isinstance(value.get(name), list)]:
-            found = ", ".join(name if isinstance(value[name], list) else f"{name}, no list" for name in value)[:200]
+            found = ", ".join(name if isinstance(value[name], list) else f"{name} (no list)" for name in value)[:200]
             raise ValueError(f"it needs lists called {' and '.join(missing)} (it has {found or 'nothing'})")
         lists = {name: column for name, column in value.items() if isinstance(column, list)}
         if len({len(column) for column in lists.values()}) > 1:

@@ -79,6 +79,34 @@ def test_a_mapping_gives_its_keys_as_ids(tmp_path):
     assert content(tmp_path / "papers.json") == [{"id": "p1", "title": "A", "x": 1.5}, {"id": "own", "title": "B"}]
 
 
+def test_concatenated_json_is_read_whole_or_refused(tmp_path):
+    path = tmp_path / "a.json"
+    for text, found in (("[1] [2, 3]", [1, 2, 3]), ('{"a": {"x": 1}}\n{"b": {}}', [{"id": "a", "x": 1}, {"id": "b"}])):
+        path.write_text(text)
+        assert content(path) == found
+    for text, message in (
+        ('[1] {"a": 2}', "has a record after a list; give lists"),
+        ('{"a": 1} [2]', "has a list after a record; give lists"),
+        ('{"a": {}} {"b": 1}', "has a record after a mapping of records"),
+        ('{"a": {}, "b": {}, "a": {"x": 1}}', "has the entry a twice; which of them is right"),
+        ('{"a": {}} {"a": {"x": 1}}', "has the entry a twice"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            content(path)
+    (tmp_path / "a.jsonl").write_text("[1]\n[2, 3]")
+    assert content(tmp_path / "a.jsonl") == [1, 2, 3]
+
+
+def test_two_columns_of_one_name(tmp_path):
+    column, path = pa.array(["x"]), tmp_path / "a.parquet"
+    inner = pa.StructArray.from_arrays([column, column], ["b", "b"])
+    for table in (pa.table([column, column], ["b", "b"]), pa.table({"a": pa.ListArray.from_arrays([0, 1], inner)})):
+        pq.write_table(table, path)
+        with pytest.raises(UserError, match=r"a.parquet has two columns called b; which"):
+            content(path)
+
+
 @pytest.mark.trap(1, 4)
 @pytest.mark.parametrize(
     ("name", "text", "message"),
@@ -147,8 +175,23 @@ def test_archives_name_what_they_hold(tmp_path):
 
 def test_members_that_are_no_files(tmp_path):
     path = tar(
-        tmp_path / "a.tar", {"folder.json": None, "away.json": "->nowhere.json", "here.json": "->b.json", "b.json": "[7]"}, "w"
+        tmp_path / "a.tar",
+        {
+            "folder.json": None,
+            "away.json": "->nowhere.json",
+            "here.json": "->b.json",
+            "b.json": "[7]",
+            "in.json": "->folder.json",
+            "twice.json": "[1]",
+        },
+        "w",
     )
+    with tarfile.open(path, "a") as archive:
+        archive.addfile(tarfile.TarInfo("twice.json"))
+    with pytest.raises(UserError, match=r"in.json is a link to a folder, not a file"):
+        content(path, "in.json")
+    with pytest.raises(UserError, match=r"holds twice.json, twice.json; say which"):
+        content(path, "twice.json")
     assert content(path, "here.json") == [7]
     with pytest.raises(UserError, match=r"folder.json is a folder, not a file"):
         content(path, "folder.json")
