@@ -66,6 +66,7 @@ class _Headers(io.BufferedReader):
 
 
 def head(path: Path, size: int = 512) -> bytes:
+    is_folder(path)  # a pipe would be waited for
     try:
         with path.open("rb") as stream:
             return stream.read(size)

@@ -93,6 +93,8 @@ def test_what_is_no_file(tmp_path):
         for read in (content, multihop.load, running_text, lambda path: list(longbench.load(path, "qasper", "x"))):
             with pytest.raises(UserError, match=message):
                 read(path)
+    with pytest.raises(UserError, match="is a pipe or a device"):
+        content(tmp_path, "pipe.json")
 
 
 def test_names_of_any_bytes_are_shown_on_one_line(tmp_path):
