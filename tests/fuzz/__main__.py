@@ -63,7 +63,10 @@ def case(number: int, seed: int, folder: Path) -> tuple[str, str]:
                 layout, data = "jsonl", lines(rows)
             plain, data = data, PACKED[suffix](data)
             if kind == "packed":
+                sound = data
                 data, readable = change_bytes(data, rng), suffix == "tar"
+                if data == 2 * sound:  # streams on end, and records that need no id may stand there twice
+                    expected *= 2
             else:
                 data, readable = data, True
     path = folder / f"{'longbench_qasper' if name == 'longbench' else 'case'}.{suffix}"

@@ -184,7 +184,9 @@ def test_text_that_shows_nothing_is_none(tmp_path, blank):
 def test_ids_of_the_hubs_qasper_are_a_list_or_missing(tmp_path, ids):
     made = hub(paper([annotation(yes_no=True)]))
     made["qas"]["question_id"] = ids
-    with pytest.raises(UserError, match=r"it needs lists called question_id \(it has question, question_id \(no list\), answers\)"):
+    with pytest.raises(
+        UserError, match=r"it needs lists called question_id \(it has question, question_id \(no list\), answers\)"
+    ):
         list(qasper.load(write(tmp_path / "q.json", [made]), "x"))
     del made["qas"]["question_id"]
     assert len(list(qasper.load(write(tmp_path / "q.json", [made]), "x"))) == 1
