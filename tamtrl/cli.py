@@ -297,7 +297,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     warnings.showwarning = tell_about_data(warnings.showwarning)
     started = time.time()
     try:

@@ -1,31 +1,41 @@
 """What a data file is wrapped in: compressed or in an archive, told by its content and not by its name. Everything is read to its
 end, where checksums stand: until then damaged text looks like other text."""
 
-import bz2
-import gzip
 import io
-import lzma
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from tamtrl.errors import UserError
+from tamtrl.errors import UserError, shown
+from tamtrl.tasks.compression import BZIP2, decompressed
+from tamtrl.tasks.folders import PACKED, files, foreign, hidden, is_folder, listed
 
-TEXT = (".json", ".jsonl", ".txt")
-COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+TEXT = (".json", ".jsonl", ".ndjson", ".txt")
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-FOREIGN = {b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive", b"Rar!": "a RAR archive", b"\x28\xb5\x2f\xfd": "compressed with Zstandard"}
-DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "id_aliases.json")
+PARQUET = b"PAR1"
+FOREIGN = {
+    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"\x28\xb5\x2f\xfd": "compressed with Zstandard",
+}
+PACKED_AGAIN = (*ZIP, *FOREIGN, PARQUET, b"\x1f\x8b", *BZIP2, b"\xfd7zXZ\x00")
 BLOCK = 1 << 20
+MAX_MEMBERS = 100_000
+MAX_HEADER = 1 << 24  # bytes of one member's name and the like
 
 
-def damaged(where: str | Path, error: Exception) -> UserError:
+def damaged(where: str | Path, error: BaseException) -> UserError:
+    """One sentence about what went wrong in ``where``; sentences stay as they are."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, MemoryError):
+        return UserError(f"{where} takes more memory than there is; is it what it should be?")
     reason = " ".join(str(error).split()) or type(error).__name__
-    return UserError(f"{where} is damaged ({reason}); is the download complete?")
+    return UserError(f"{where} is damaged ({shown(reason, 300)}); is the download complete?")
 
 
 class _Guarded(io.RawIOBase):
@@ -46,7 +56,17 @@ class _Guarded(io.RawIOBase):
         return len(block)
 
 
+class _Headers(io.BufferedReader):
+    """A tar archive whose headers may not ask for more memory than ``MAX_HEADER``."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > MAX_HEADER:
+            raise tarfile.ReadError(f"one of its headers has {size} bytes")
+        return super().read(size)
+
+
 def head(path: Path, size: int = 512) -> bytes:
+    is_folder(path)  # a pipe would be waited for
     try:
         with path.open("rb") as stream:
             return stream.read(size)
@@ -65,28 +85,42 @@ class Archive:
 
 
 @contextmanager
-def opened(path: Path, member: str | None = None) -> Iterator[tuple[str, io.BufferedReader]]:
-    """What a file holds, decompressed, and where it stands. Of an archive: one ``member``, the only data file when None.
+def opened(path: Path, member: str | None = None) -> Iterator[tuple[str, str, io.BufferedReader]]:
+    """Where a file's content stands, how it is called, and itself, decompressed. Of an archive: one ``member``, the only data
+    file when None.
 
     Whoever reads the stream to its end has its checksum verified; tar archives are verified here.
     """
     with ExitStack() as stack:
-        inner, where = _unwrapped(stack, path), str(path)
+        inner, where, name = _unwrapped(stack, path), str(path), path.name
         if isinstance(inner, Archive):
             name = _choose(path, inner, member)
-            inner, where = inner.member(name), f"{path}:{name}"
-        yield where, stack.enter_context(io.BufferedReader(_Guarded(inner, where), BLOCK))
+            inner, where = inner.member(name), f"{path}:{shown(name, 200)}"
+        else:
+            same_name(path, member)
+        stream = stack.enter_context(io.BufferedReader(_Guarded(inner, where), BLOCK))
+        if where != str(path) and stream.peek(16).startswith(PACKED_AGAIN):
+            raise UserError(
+                f"{where} is parquet or packed once more, which isn't read here; unpack {path.name} and give that file."
+            )
+        yield where, name, stream
+
+
+def same_name(path: Path, member: str | None) -> None:
+    """Refuse a ``member`` of what is no archive, unless it is the file's own name: another split would be read in its place."""
+    own = path.name
+    if member is None or PurePosixPath(member).name in (own, *(own.removesuffix(suffix) for suffix in PACKED)):
+        return
+    raise UserError(f"{path} is one file and not {shown(member, 100)}; give that file, its folder or an archive with it.")
 
 
 def members(path: Path) -> list[str]:
     """What an archive or a folder holds; nothing where it is neither."""
-    if path.is_dir():
-        return sorted(p.relative_to(path).as_posix() for p in path.rglob("*"))
-    if not path.exists():
-        return []
+    if is_folder(path):
+        return [file.relative_to(path).as_posix() for file in files(path)]
     with ExitStack() as stack:
         inner = _unwrapped(stack, path)
-        return inner.names if isinstance(inner, Archive) else []
+        return [name for name in inner.names if not foreign(PurePosixPath(name))] if isinstance(inner, Archive) else []
 
 
 def _unwrapped(stack: ExitStack, path: Path) -> BinaryIO | Archive:
@@ -96,10 +130,7 @@ def _unwrapped(stack: ExitStack, path: Path) -> BinaryIO | Archive:
             raise UserError(f"{path} is {what}, which isn't read here; unpack it and give what it holds.")
     if start.startswith(ZIP):
         return _zip(stack, path)
-    stream: BinaryIO = stack.enter_context(path.open("rb"))
-    for magic, opener in COMPRESSED.items():
-        if start.startswith(magic):
-            stream = stack.enter_context(opener(stream))
+    stream = stack.enter_context(decompressed(stack.enter_context(path.open("rb")), start))
     try:
         start = stream.read(512)
         stream.seek(0)
@@ -111,35 +142,43 @@ def _unwrapped(stack: ExitStack, path: Path) -> BinaryIO | Archive:
 def _zip(stack: ExitStack, path: Path) -> Archive:
     try:
         archive = stack.enter_context(zipfile.ZipFile(path))
-        entries = {info.filename.rstrip("/"): info for info in archive.infolist()}
+        names = [info.filename.rstrip("/") for info in archive.infolist()]
+        entries = dict(zip(names, archive.infolist(), strict=True))
         folders = [name for name, info in entries.items() if info.is_dir()]
         links = [name for name, info in entries.items() if info.external_attr >> 28 == 0xA]  # S_IFLNK; nothing follows it here
     except Exception as error:
         raise damaged(path, error) from None
 
     def open_member(name: str) -> BinaryIO:
-        info = entries[name]
+        info, where = entries[name], f"{path}:{shown(name, 200)}"
         if info.flag_bits & 1:
-            raise UserError(f"{path}:{name} is encrypted; unpack it with its password and give what it holds.")
+            raise UserError(f"{where} is encrypted; unpack it with its password and give what it holds.")
         try:
             return stack.enter_context(archive.open(info))
         except NotImplementedError:
-            kind = zipfile.compressor_names.get(info.compress_type, f"method {info.compress_type}")
-            raise UserError(f"{path}:{name} is compressed with {kind}, which isn't read here; unpack it.") from None
+            method = zipfile.compressor_names.get(info.compress_type, f"method {info.compress_type}")
+            raise UserError(f"{where} is compressed with {method}, which isn't read here; unpack it.") from None
         except Exception as error:
-            raise damaged(f"{path}:{name}", error) from None
+            raise damaged(where, error) from None
 
-    return Archive(list(entries), folders, links, open_member)
+    return Archive(names, folders, links, open_member)
 
 
 def _tar(stack: ExitStack, stream: BinaryIO, path: Path) -> Archive:
+    entries: dict[str, tarfile.TarInfo] = {}
+    names = []
     try:
-        archive = stack.enter_context(tarfile.TarFile(fileobj=stream))
-        entries = {info.name: info for info in archive.getmembers()}
+        headers = _Headers(stream)
+        archive = stack.enter_context(tarfile.TarFile(fileobj=headers))
+        for info in archive:
+            entries[info.name] = info
+            names.append(info.name)
+            if len(names) > MAX_MEMBERS:
+                raise UserError(f"{path} has more than {MAX_MEMBERS:,} members; unpack it and give the file that is meant.")
         # The list ends well with a block of zeros, badly with whatever isn't a header. Behind it stands the checksum.
-        stream.seek(archive.offset)
-        end = stream.read(512)
-        while stream.read(BLOCK):
+        headers.seek(archive.offset)
+        end = headers.read(512)
+        while headers.read(BLOCK):
             pass
         if end.strip(b"\0") or not end:
             raise tarfile.ReadError("its list of members breaks off")
@@ -147,32 +186,39 @@ def _tar(stack: ExitStack, stream: BinaryIO, path: Path) -> Archive:
         raise damaged(path, error) from None
 
     def open_member(name: str) -> BinaryIO:
+        where = f"{path}:{shown(name, 200)}"
         try:
-            return archive.extractfile(entries[name])
+            inner = archive.extractfile(entries[name])
         except KeyError:
-            raise UserError(f"{path}:{name} is a link to {entries[name].linkname}, which the archive does not hold.") from None
+            target = shown(entries[name].linkname, 200)
+            raise UserError(f"{where} is a link to {target}, which the archive does not hold.") from None
+        except RecursionError:
+            raise UserError(f"{where} is a link to itself; say with `member` which file to take.") from None
         except Exception as error:
-            raise damaged(f"{path}:{name}", error) from None
+            raise damaged(where, error) from None
+        if inner is None:
+            raise UserError(f"{where} is a link to a folder, not a file; say with `member` which file to take.")
+        return inner
 
     folders = [name for name, info in entries.items() if not (info.isfile() or info.issym() or info.islnk())]
-    return Archive(list(entries), folders, [], open_member)
+    return Archive(names, folders, [], open_member)
 
 
 def _choose(path: Path, archive: Archive, member: str | None) -> str:
     """The wanted member's name. Where several could be meant, they are listed and none is taken."""
-    data = [name for name in archive.names if name.endswith(TEXT) and not hidden(Path(name)) and name not in archive.folders]
-    chosen = data if member is None else [name for name in archive.names if name == member or name.endswith(f"/{member}")]
+    held = [name for name in archive.names if name not in archive.folders and not foreign(PurePosixPath(name))]
+    data = [name for name in held if name.lower().endswith(TEXT) and not hidden(PurePosixPath(name))]
+    if member is None:
+        chosen = data
+    else:
+        chosen = [name for name in archive.names if name == member]
+        chosen = chosen or [name for name in archive.names if name.endswith(f"/{member}") and not foreign(PurePosixPath(name))]
     if not chosen:
-        raise UserError(f"{path} holds no {member or 'data file'}; there are {', '.join(data[:20]) or 'no data files'}.")
+        raise UserError(f"{path} holds no {shown(member, 100) if member else 'data file'}; it holds {listed(data or held, 20)}.")
     if len(chosen) > 1:
-        raise UserError(f"{path} holds {', '.join(chosen[:20])}; say which with `member`.")
+        raise UserError(f"{path} holds {listed(chosen, 20)}; say which with `member`.")
     (name,) = chosen
     if name in archive.folders or name in archive.links:
-        kind = "folder" if name in archive.folders else "link"
-        raise UserError(f"{path}:{name} is a {kind}, not a file; say with `member` which file to take.")
+        what = "folder" if name in archive.folders else "link"
+        raise UserError(f"{path}:{shown(name, 200)} is a {what}, not a file; say with `member` which file to take.")
     return name
-
-
-def hidden(name: Path) -> bool:
-    """What isn't records: what archivers and hubs add for themselves (._name, .cache, __MACOSX) and descriptions of data."""
-    return any(part.startswith((".", "__MACOSX")) for part in name.parts) or name.name in DESCRIPTIONS

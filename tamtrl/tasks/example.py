@@ -1,5 +1,6 @@
 """The one record every task produces and every reader consumes, and its parquet file."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,14 @@ from tamtrl import files
 from tamtrl.errors import UserError
 
 ANSWER_MODES = ("alternatives", "conjunctive")
+
+BATCH_TEXT = 1 << 25  # characters of a row group, beside its number of rows
+
+
+def has_text(text: str) -> bool:
+    """Whether there is anything to see: no text of spaces, control characters and marks of no width (U+200B, U+FEFF) alone."""
+    return any(unicodedata.category(character) not in ("Cc", "Cf", "Zl", "Zp", "Zs") for character in text)
+
 
 # Explicit, because inferred types differ between files (an empty list has none) and then refuse to be joined.
 SCHEMA = pa.schema(
@@ -46,11 +55,11 @@ class Example:
 
     def __post_init__(self) -> None:
         where = f"example {self.id!r} of {self.benchmark}"
-        if not self.question.strip() or not self.context.strip():
+        if not has_text(self.question) or not has_text(self.context):
             raise UserError(f"{where} has an empty question or context.")
         if not self.answers:
             raise UserError(f"{where} has no answer; unlabelled test sets can't be used.")
-        if not all(answer.strip() for answer in self.answers):
+        if not all(map(has_text, self.answers)):
             raise UserError(f"{where} has an empty answer, which any text would contain.")
         if self.answer_mode not in ANSWER_MODES:
             raise UserError(f"{where}: answer_mode {self.answer_mode!r} is not one of {', '.join(ANSWER_MODES)}.")
@@ -63,7 +72,7 @@ class Example:
 
 def write_examples(path: str | Path, examples: Iterable[Example], batch: int = 256) -> int:
     """Write examples as they come (memory stays flat); returns how many. The file appears only when complete."""
-    count, rows = 0, []
+    count, size, rows = 0, 0, []
     with (
         files.whole(path) as temporary,
         pq.ParquetWriter(temporary, SCHEMA, compression="zstd", write_page_checksum=True) as writer,
@@ -76,9 +85,10 @@ def write_examples(path: str | Path, examples: Iterable[Example], batch: int = 2
         for example in examples:
             spans = [{"start": start, "stop": stop} for start, stop in example.relevant_spans]
             rows.append(vars(example) | {"relevant_spans": spans, "answers": list(example.answers)})
-            count += 1
-            if len(rows) == batch:
+            count, size = count + 1, size + len(example.context)
+            if len(rows) == batch or size > BATCH_TEXT:
                 flush()
+                size = 0
         if rows:
             flush()
         if not count:

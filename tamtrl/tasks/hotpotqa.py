@@ -10,13 +10,14 @@ from typing import Annotated
 from pydantic import AliasChoices, Field
 
 from tamtrl.errors import DataWarning, UserError
+from tamtrl.tasks.example import has_text
 from tamtrl.tasks.questions import Question
-from tamtrl.tasks.typed import Pair, Record, Text, decoded, derived_id, table
+from tamtrl.tasks.typed import ListOf, Pair, Record, Text, decoded, derived_id, table
 
 
 class Paragraph(Pair):
     title: str
-    sentences: list[str]
+    sentences: ListOf[str]
 
 
 class Fact(Pair):
@@ -28,8 +29,8 @@ class HotpotQA(Record):
     id: Text = Field("", validation_alias=AliasChoices("_id", "id"))
     question: Text
     answer: Text
-    context: Annotated[list[Paragraph], table("title", "sentences")]
-    supporting_facts: Annotated[list[Fact], table("title", "sent_id"), Field(min_length=1)]
+    context: Annotated[ListOf[Paragraph], table("title", "sentences")]
+    supporting_facts: Annotated[ListOf[Fact], table("title", "sent_id"), Field(min_length=1)]
 
 
 class TwoWiki(HotpotQA):
@@ -62,5 +63,5 @@ def parse(record: object, where: str, model: type[HotpotQA] = HotpotQA, aliases:
     # Facts name titles. One that stands twice in a context can't be told apart by them: both paragraphs support.
     supporting = frozenset(index for index, one in enumerate(row.context) if one.title in titles)
     known = (aliases or {}).get(getattr(row, "answer_id", None) or "", [])
-    answers = dict.fromkeys(text for answer in (row.answer, *known) if (text := answer.strip()))
+    answers = dict.fromkeys(answer.strip() for answer in (row.answer, *known) if has_text(answer))
     return Question(identifier, row.question.strip(), tuple(answers), paragraphs, supporting)

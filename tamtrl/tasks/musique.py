@@ -5,8 +5,9 @@ from typing import Annotated
 from pydantic import Field
 
 from tamtrl.errors import UserError
+from tamtrl.tasks.example import has_text
 from tamtrl.tasks.questions import Question
-from tamtrl.tasks.typed import Record, Text, decoded, derived_id, table
+from tamtrl.tasks.typed import ListOf, Record, Text, decoded, derived_id, table
 
 
 class Paragraph(Record):
@@ -19,9 +20,9 @@ class MuSiQue(Record):
     id: Text = ""
     question: Text
     answer: str
-    answer_aliases: list[str]
+    answer_aliases: ListOf[str]
     answerable: bool
-    paragraphs: Annotated[list[Paragraph], table("title", "paragraph_text", "is_supporting"), Field(min_length=1)]
+    paragraphs: Annotated[ListOf[Paragraph], table("title", "paragraph_text", "is_supporting"), Field(min_length=1)]
 
 
 def parse(record: object, where: str) -> Question | None:
@@ -33,9 +34,9 @@ def parse(record: object, where: str) -> Question | None:
     # By place: half of the questions have two paragraphs of one title.
     supporting = frozenset(index for index, one in enumerate(row.paragraphs) if one.is_supporting)
     identifier = row.id or derived_id(row.question, row.answer, paragraphs)
-    if not row.answer.strip():
+    if not has_text(row.answer):
         raise UserError(f"{where}: question {identifier} has no gold answer.")
     if not supporting:
         raise UserError(f"{where}: question {identifier} has no supporting paragraph.")
-    answers = dict.fromkeys(text for answer in (row.answer, *row.answer_aliases) if (text := answer.strip()))
+    answers = dict.fromkeys(answer.strip() for answer in (row.answer, *row.answer_aliases) if has_text(answer))
     return Question(identifier, row.question.strip(), tuple(answers), paragraphs, supporting)

@@ -7,24 +7,24 @@ from typing import Annotated
 from pydantic import Field
 
 from tamtrl.errors import UserError
-from tamtrl.tasks.example import Example
+from tamtrl.tasks.example import Example, has_text
 from tamtrl.tasks.records import records
-from tamtrl.tasks.typed import Record, Text, decoded, derived_id, sound, table, unique
+from tamtrl.tasks.typed import ListOf, Record, Text, decoded, derived_id, sound, table, unique
 
 SEPARATOR = "\n\n"
 
 
 class Section(Record):
     section_name: str | None
-    paragraphs: list[str]
+    paragraphs: ListOf[str]
 
 
 class Answer(Record):
     unanswerable: bool
-    extractive_spans: list[str]
+    extractive_spans: ListOf[str]
     yes_no: bool | None
     free_form_answer: str
-    evidence: list[str]
+    evidence: ListOf[str]
 
 
 class Annotation(Record):
@@ -34,14 +34,14 @@ class Annotation(Record):
 class Asked(Record):
     question_id: Text = ""
     question: Text
-    answers: Annotated[list[Annotation], table("answer")]
+    answers: Annotated[ListOf[Annotation], table("answer")]
 
 
 class Paper(Record):
     title: str
     abstract: str
-    full_text: Annotated[list[Section], table("section_name", "paragraphs"), Field(min_length=1)]
-    qas: Annotated[list[Asked], table("question", "answers")]
+    full_text: Annotated[ListOf[Section], table("section_name", "paragraphs"), Field(min_length=1)]
+    qas: Annotated[ListOf[Asked], table("question", "answers", optional="question_id")]
 
 
 def load(path: str | Path, benchmark: str, member: str | None = None) -> Iterator[Example]:
@@ -53,7 +53,7 @@ def load(path: str | Path, benchmark: str, member: str | None = None) -> Iterato
     def asked() -> Iterator[tuple[str, tuple[list[str], Asked]]]:
         for where, one in sound(records(path, member), paper, path, "papers"):
             texts = [one.title, one.abstract, *(t for part in one.full_text for t in (part.section_name or "", *part.paragraphs))]
-            pieces = [text for text in texts if text.strip()]
+            pieces = [text for text in texts if has_text(text)]
             yield from ((where, (pieces, question)) for question in one.qas)
 
     yield from sound(asked(), unique(lambda pair, where: example(*pair, where, benchmark)), path, "questions")
@@ -61,7 +61,7 @@ def load(path: str | Path, benchmark: str, member: str | None = None) -> Iterato
 
 def example(pieces: list[str], asked: Asked, where: str, benchmark: str) -> Example:
     """One question over a paper's ``pieces``. Evidence outside the text (tables, figures) has no span; the question stays."""
-    golds = dict.fromkeys(text for one in asked.answers if (text := gold(one.answer)))
+    golds = dict.fromkeys(text for one in asked.answers if has_text(text := gold(one.answer)))
     identifier = asked.question_id or derived_id(asked.question, pieces)
     if not golds:
         raise UserError(f"{where}: question {identifier} has no gold answer.")
@@ -82,7 +82,7 @@ def gold(answer: Answer) -> str:
     if answer.unanswerable:
         return "Unanswerable"
     if answer.extractive_spans:
-        return ", ".join(answer.extractive_spans).strip()
+        return ", ".join(filter(has_text, answer.extractive_spans)).strip()
     if answer.free_form_answer:
         return answer.free_form_answer.strip()
     return {True: "Yes", False: "No", None: ""}[answer.yes_no]

@@ -6,6 +6,7 @@ in three places: every sample has a generator of its own, the fit ends with an e
 never does), and every sample is measured, not only the first.
 """
 
+import io
 import random
 import re
 import uuid
@@ -18,13 +19,16 @@ from pathlib import Path
 from tamtrl import seeds
 from tamtrl.errors import UserError
 from tamtrl.tasks import synthesis
-from tamtrl.tasks.containers import opened
+from tamtrl.tasks.containers import PARQUET, head, opened
 from tamtrl.tasks.example import Example
+from tamtrl.tasks.folders import is_folder, kind
+from tamtrl.tasks.json_text import plain_text
 from tamtrl.tasks.questions import Question
-from tamtrl.tasks.records import plain_text, records
+from tamtrl.tasks.records import records
 from tamtrl.tasks.typed import Record, decoded, sound
 
 GENERATED_TOKENS = {"niah": 128, "qa": 32}  # RULER's tokens_to_generate, reserved in the length
+MAX_TEXT = 1 << 26  # bytes of running text
 DEPTHS = [round(100 * i / 39) for i in range(40)]  # percent of the sentences before a needle
 Count = Callable[[str], int]
 """Number of tokens of a text."""
@@ -78,19 +82,25 @@ class Essay(Record):
 def running_text(path: str | Path) -> str:
     """The haystack of variant 1: a text file, or the ``text`` of every record of a JSON or parquet file, in order."""
     path = Path(path)
-    if ".txt" not in path.suffixes:
-        texts = [essay.text for essay in sound(records(path), _essay, path, "essays")]
-        if not texts:
-            raise UserError(f"{path} holds no text.")
-        return "\n".join(texts)
-    if not path.exists():
-        raise UserError(f"Data file {path} does not exist.")
-    with opened(path) as (where, stream):
-        plain_text(stream, where)
-        try:
-            return stream.read().decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+    if not is_folder(path) and head(path, 4) != PARQUET:
+        with opened(path) as (where, name, stream):
+            if kind(name) == ".txt":
+                return _text(stream, where)
+    texts = [essay.text for essay in sound(records(path), _essay, path, "essays")]
+    if not texts:
+        raise UserError(f"{path} holds no text.")
+    return "\n".join(texts)
+
+
+def _text(stream: io.BufferedReader, where: str) -> str:
+    plain_text(stream, where)
+    content = stream.read(MAX_TEXT + 1)
+    if len(content) > MAX_TEXT:
+        raise UserError(f"{where} has more than {MAX_TEXT >> 20} MiB; give a shorter text, a haystack needs far less.")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
 
 
 def _essay(record: object, where: str) -> Essay:

@@ -33,13 +33,13 @@ def synthesise(question: Question, corpus: Corpus, documents: int | None, seed: 
     own paragraphs and no others.
     """
     documents = documents or len(set(question.paragraphs))
-    if len(question.supporting) > documents:
+    supporting = {question.paragraphs[i] for i in question.supporting}
+    if len(supporting) > documents:
         raise UserError(
-            f"Question {question.id} has {len(question.supporting)} supporting paragraphs, which don't fit "
+            f"Question {question.id} has {len(supporting)} supporting paragraphs, which don't fit "
             f"{documents} documents; raise data.documents."
         )
     rng = seeds.generator(seed, "synthesis", question.id)
-    supporting = {question.paragraphs[i] for i in question.supporting}
     own = sorted(set(question.paragraphs) - supporting)[: documents - len(supporting)]
     chosen = sorted(supporting) + own
     missing = documents - len(chosen)
@@ -68,6 +68,8 @@ def build(
 ) -> Iterator[Example]:
     """``count`` questions (all when None) chosen by seed after passing over ``skip``, each with a document from the corpus
     of all ``questions``. ``usable`` holds the ids that may be chosen (all when None)."""
+    if skip < 0 or (count or 0) < 0:
+        raise UserError(f"{benchmark} asks for {count} questions after the first {skip}; neither can be negative.")
     order = [question for question in chosen_order(questions, seed) if usable is None or question.id in usable]
     if count is not None and skip + count > len(order):
         raise UserError(

@@ -1,21 +1,23 @@
 """2WikiMultihopQA: HotpotQA's keys, and where the archive has them the ids of answers and the aliases of ids."""
 
+import warnings
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from tamtrl.errors import UserError
+from tamtrl.errors import DataWarning, UserError
 from tamtrl.tasks import hotpotqa
 from tamtrl.tasks.containers import members
+from tamtrl.tasks.folders import is_folder, listed
 from tamtrl.tasks.records import records
-from tamtrl.tasks.typed import Record, decoded, sound
+from tamtrl.tasks.typed import ListOf, Record, decoded, sound
 
 ALIASES = "id_aliases.json"
 
 
 class Alias(Record):
     Q_id: str
-    aliases: list[str]
-    demonyms: list[str]
+    aliases: ListOf[str]
+    demonyms: ListOf[str]
 
 
 def parser(source: Path):
@@ -26,16 +28,25 @@ def parser(source: Path):
 
 def aliases(source: Path) -> dict[str, list[str]]:
     """Names of an answer by its id, as the official evaluation takes them: aliases, and demonyms ("American")."""
-    inside = [name for name in members(source) if Path(name).name == ALIASES]
+    folder = is_folder(source)
+    inside = [name for name in members(source) if PurePosixPath(name).name == ALIASES]
     if len(inside) > 1:
-        raise UserError(f"{source} holds {', '.join(inside)}; one {ALIASES} is wanted.")
+        raise UserError(f"{source} holds {listed(inside)}; one {ALIASES} is wanted.")
     if inside:
-        found = records(source / inside[0]) if source.is_dir() else records(source, inside[0])
-    elif (beside := source.parent / ALIASES).exists() and not source.is_dir():
+        found = records(source / inside[0]) if folder else records(source, inside[0])
+    elif not folder and (beside := source.parent / ALIASES).exists():
         found = records(beside)
     else:
         return {}
     rows = sound(
         found, lambda record, where: decoded(Alias, record, "a line of 2WikiMultihopQA's aliases", where), source, "aliases"
     )
-    return {row.Q_id: [*row.aliases, *row.demonyms] for row in rows}
+    names: dict[str, list[str]] = {}
+    twice: list[str] = []
+    for row in rows:
+        twice += [row.Q_id] if row.Q_id in names else []
+        names.setdefault(row.Q_id, []).extend([*row.aliases, *row.demonyms])
+    if twice:
+        text = f"{source}: {ALIASES} has {len(twice)} ids again ({listed(twice)}); all of their names count."
+        warnings.warn(text, DataWarning, stacklevel=2)
+    return names

@@ -2,16 +2,18 @@
 allowed. A few odd records are skipped and named; a file with more of them is refused."""
 
 import hashlib
+import itertools
 import json
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, ValidationError, model_validator
 
 from tamtrl.errors import DataWarning, UserError
-from tamtrl.tasks.records import TwoValues
+from tamtrl.tasks.example import has_text
+from tamtrl.tasks.json_text import TwoValues
 
 T = TypeVar("T")
 Parse = Callable[[object, str], T | None]
@@ -22,12 +24,13 @@ HOPELESS = 10  # odd records, and no sound one before them: the rest isn't read
 
 
 def _text(value: str) -> str:
-    if not value.strip():
+    if not has_text(value):
         raise ValueError("it must hold some text")
     return value
 
 
 Text = Annotated[str, AfterValidator(_text)]
+ListOf = Annotated[list[T], FailFast()]  # one wrong item says enough; a million take gigabytes to name
 
 
 class Record(BaseModel):
@@ -47,14 +50,16 @@ class Pair(Record):
         return value
 
 
-def table(*columns: str) -> BeforeValidator:
-    """A list of rows, or what the hub makes of one: a mapping of equally long lists, with these ``columns`` at least."""
+def table(*columns: str, optional: str = "") -> BeforeValidator:
+    """A list of rows, or what the hub makes of one: a mapping of equally long lists, with these ``columns`` at least. An
+    ``optional`` one may be missing, but is a list where it is there."""
 
     def rows(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        if missing := [name for name in columns if not isinstance(value.get(name), list)]:
-            found = ", ".join(map(str, value))[:200]
+        wanted = (*columns, optional) if optional in value else columns
+        if missing := [name for name in wanted if not isinstance(value.get(name), list)]:
+            found = ", ".join(name if isinstance(value[name], list) else f"{name} (no list)" for name in value)[:200]
             raise ValueError(f"it needs lists called {' and '.join(missing)} (it has {found or 'nothing'})")
         lists = {name: column for name, column in value.items() if isinstance(column, list)}
         if len({len(column) for column in lists.values()}) > 1:
@@ -107,9 +112,14 @@ def derived_id(*parts: object) -> str:
 def sound(items: Iterable[tuple[str, object]], parse: Parse, source: object, what: str) -> Iterator[T]:
     """``parse(record, where)`` of each record, where that isn't None (a record that is left out on purpose).
 
-    Records that it refuses are skipped and named at the end. Raises UserError where they are more than ``ODD_ALLOWED`` of all, so
-    only at the end is all of it sound.
+    Records that it refuses are skipped and named at the end of their file (``source`` where places don't say theirs). Raises
+    UserError where they are more than ``ODD_ALLOWED`` of the file's, so only at the end is all of it sound.
     """
+    for file, part in itertools.groupby(items, lambda item: getattr(item[0], "file", source)):
+        yield from _sound(part, parse, file, what)
+
+
+def _sound(items: Iterable[tuple[str, object]], parse: Parse, file: object, what: str) -> Iterator[T]:
     good, odd, named = 0, 0, []
     for where, record in items:
         try:
@@ -118,16 +128,18 @@ def sound(items: Iterable[tuple[str, object]], parse: Parse, source: object, wha
             odd += 1
             named += [textwrap.shorten(str(error), LONGEST)] if odd <= NAMED else []
             if not good and odd == HOPELESS:
-                break
+                raise UserError(
+                    f"{named[0]} None of the first {odd} {what} of {file} can be used; the rest isn't read."
+                ) from None
             continue
         good += 1
         if made is not None:
             yield made
     if odd > ODD_ALLOWED * (good + odd):
         count = f"{odd} of {good + odd} {what}"
-        raise UserError(f"{named[0]} In all {count} of {source} can't be used; up to {100 * ODD_ALLOWED:g} % would be skipped.")
+        raise UserError(f"{named[0]} In all {count} of {file} can't be used; up to {100 * ODD_ALLOWED:g} % would be skipped.")
     if odd:
-        text = f"{source}: {odd} of {good + odd} {what} can't be used and were skipped, the first of them: {' '.join(named)}"
+        text = f"{file}: {odd} of {good + odd} {what} can't be used and were skipped, the first of them: {' '.join(named)}"
         warnings.warn(text, DataWarning, stacklevel=2)
 
 

@@ -26,6 +26,7 @@ from tamtrl.errors import UserError
 MEMORY = 2 << 30
 SECONDS = 10  # for one case
 LONGEST_SENTENCE = 1200
+ARCHIVES = ("zip", "tgz", "tar.xz", "tar.bz2", "tar")
 
 
 def case(number: int, seed: int, folder: Path) -> tuple[str, str]:
@@ -37,7 +38,7 @@ def case(number: int, seed: int, folder: Path) -> tuple[str, str]:
     rows = [make(n) for n in range(rng.randint(1, 3))]
     expected = [one for record in rows for one in naive(record)]
     kind = rng.choice(("values", "values", "values", "bytes", "text", "packed", "packed values", "parquet", "parquet values"))
-    layout = rng.choice(list(PLAIN) if name != "essay" else [key for key in PLAIN if key != "mapping.json"])
+    layout = rng.choice(list(PLAIN) if name != "essay" else [key for key in PLAIN if not key.startswith("mapping")])
     suffix, readable = layout, True
     if "values" in kind:
         rows = change_values(rows, rng)
@@ -58,11 +59,14 @@ def case(number: int, seed: int, folder: Path) -> tuple[str, str]:
             data = recode(data, rng)
         if kind.startswith("packed"):
             suffix = rng.choice(list(PACKED))
-            if suffix in ("zip", "tgz", "tar.xz", "tar"):
+            if suffix in ARCHIVES:
                 layout, data = "jsonl", lines(rows)
             plain, data = data, PACKED[suffix](data)
             if kind == "packed":
+                sound = data
                 data, readable = change_bytes(data, rng), suffix == "tar"
+                if data == 2 * sound:  # streams on end, and records that need no id may stand there twice
+                    expected *= 2
             else:
                 data, readable = data, True
     path = folder / f"{'longbench_qasper' if name == 'longbench' else 'case'}.{suffix}"
@@ -89,7 +93,7 @@ def case(number: int, seed: int, folder: Path) -> tuple[str, str]:
     if suffix == "tar":
         return kind, "other" if kind == "packed" else typed(rows, naive, found)
     try:
-        raw = naively(data if suffix in PLAIN else plain, layout == "jsonl" and suffix not in ("gz", "bz2", "xz"))
+        raw = naively(data if suffix in PLAIN else plain, layout == "jsonl" and (suffix == "jsonl" or suffix in ARCHIVES))
     except (ValueError, AssertionError, RecursionError) as error:
         return kind, f"WRONG: read, although it is no JSON ({error})"
     return kind, typed(raw, naive, found)

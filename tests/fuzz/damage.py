@@ -14,17 +14,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
+def streams(compress, data: bytes, padding: int = 0) -> bytes:
+    """Two compressed streams on end, as tools that append or work in parallel write them."""
+    middle = len(data) // 2
+    return compress(data[:middle]) + bytes(padding) + compress(data[middle:]) + bytes(padding)
+
+
 def archived(kind: str, data: bytes) -> bytes:
     stream = io.BytesIO()
     if kind == "zip":
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("data/qasper.jsonl", data)
         return stream.getvalue()
-    with tarfile.open(fileobj=stream, mode={"tgz": "w:gz", "tar.xz": "w:xz", "tar": "w"}[kind]) as archive:
+    with tarfile.open(fileobj=stream, mode="w:gz" if kind == "tgz" else "w") as archive:
         member = tarfile.TarInfo("data/qasper.jsonl")
         member.size = len(data)
         archive.addfile(member, io.BytesIO(data))
-    return stream.getvalue()
+    whole = stream.getvalue()
+    return streams(lzma.compress, whole, 4) if kind == "tar.xz" else streams(bz2.compress, whole) if kind == "tar.bz2" else whole
 
 
 def parquet(rows: list) -> bytes:
@@ -41,7 +48,11 @@ PACKED = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
     "xz": lzma.compress,
-    **{kind: lambda data, kind=kind: archived(kind, data) for kind in ("zip", "tgz", "tar.xz", "tar")},
+    "two.gz": lambda data: streams(gzip.compress, data),
+    "two.bz2": lambda data: streams(bz2.compress, data),
+    "two.xz": lambda data: streams(lzma.compress, data),
+    "padded.xz": lambda data: streams(lzma.compress, data, 8),
+    **{kind: lambda data, kind=kind: archived(kind, data) for kind in ("zip", "tgz", "tar.xz", "tar.bz2", "tar")},
 }
 PLAIN = {
     "json": lambda rows: json.dumps(rows).encode(),
@@ -49,10 +60,12 @@ PLAIN = {
     "jsonl": lines,
     "lines.json": lines,
     "mapping.json": lambda rows: json.dumps({f"key{n}": one for n, one in enumerate(rows)}).encode(),
+    "lists.json": lambda rows: b" ".join(json.dumps([one]).encode() for one in rows),
+    "mappings.json": lambda rows: b"\n".join(json.dumps({f"key{n}": one}).encode() for n, one in enumerate(rows)),
 }
 ODD_VALUES = (
-    None, "", " ", "None", "False", "text", "\0", "\ufeffx", 0, 1, -1, 1.5, 10**30, True, False, [], {}, [None], [[]], ["a"],
-    {"a": "b"},
+    None, "", " ", "\u200b", "None", "False", "text", "\0", "\ufeffx", 0, 1, -1, 1.5, 10**30, True, False, [], {}, [None], [[]],
+    ["a"], {"a": "b"},
 )  # fmt: skip
 
 

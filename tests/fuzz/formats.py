@@ -1,6 +1,7 @@
 """Sound records of every format and layout, their loaders, and a second, naive reading to hold these against."""
 
 import json
+import re
 
 from tamtrl.tasks import longbench, multihop, qasper, ruler
 
@@ -65,6 +66,10 @@ def essay(n: int) -> dict:
 # -- loaders, and the second reading -------------------------------------------------------------------------------------
 
 
+def seen(value: str) -> bool:
+    return bool(re.search(r"[^\s\x00-\x1f\x7f-\x9f\u200b\ufeff]", value))
+
+
 def text(value: object) -> str:
     assert isinstance(value, str), value
     return value
@@ -94,7 +99,7 @@ def naive_musique(record: dict) -> list:
     paragraphs = rows_of(record["paragraphs"], "title", "paragraph_text", "is_supporting")
     assert all(isinstance(supports, bool) for *_, supports in paragraphs)
     assert isinstance(record["answer_aliases"], list)
-    answers = dict.fromkeys(one for answer in (record["answer"], *record["answer_aliases"]) if (one := text(answer).strip()))
+    answers = dict.fromkeys(one for answer in (record["answer"], *record["answer_aliases"]) if seen(one := text(answer).strip()))
     supporting = frozenset(place for place, (*_, supports) in enumerate(paragraphs) if supports)
     return [
         (text(record["question"]).strip(), tuple(answers), tuple(f"{text(t)}\n{text(p)}" for t, p, _ in paragraphs), supporting)
@@ -112,17 +117,18 @@ def naive_qasper(record: dict) -> list:
         for (answer,) in rows_of(answers, "answer"):
             assert isinstance(answer["unanswerable"], bool) and answer["yes_no"] in (True, False, None)
             assert isinstance(answer["extractive_spans"], list) and isinstance(answer["evidence"], list)
-            spans, free = ", ".join(map(text, answer["extractive_spans"])), text(answer["free_form_answer"])
+            spans, free = ", ".join(filter(seen, map(text, answer["extractive_spans"]))), text(answer["free_form_answer"])
             first = "Unanswerable" if answer["unanswerable"] else spans if answer["extractive_spans"] else free
-            golds.append(first.strip() or {True: "Yes", False: "No", None: ""}[None if first else answer["yes_no"]])
-        context = "\n\n".join(piece for piece in pieces if piece.strip())
-        found.append((text(question).strip(), tuple(dict.fromkeys(gold for gold in golds if gold)), context))
+            other = None if first or answer["extractive_spans"] else answer["yes_no"]
+            golds.append(first.strip() or {True: "Yes", False: "No", None: ""}[other])
+        context = "\n\n".join(piece for piece in pieces if seen(piece))
+        found.append((text(question).strip(), tuple(dict.fromkeys(gold for gold in golds if seen(gold))), context))
     return found
 
 
 def naive_longbench(record: dict) -> list:
     assert isinstance(record["answers"], list) and record["dataset"] == "qasper"
-    answers = dict.fromkeys(one for answer in record["answers"] if (one := text(answer).strip()))
+    answers = dict.fromkeys(one for answer in record["answers"] if seen(one := text(answer).strip()))
     return [(text(record["input"]).strip(), tuple(answers), text(record["context"]))]
 
 
@@ -150,8 +156,8 @@ FORMATS = {
 
 
 def naively(data: bytes, lines: bool) -> list:
-    """The records of JSON text, as Python's own reader has them: one after the other (always in JSON lines), or the items of
-    a list, or the entries of a mapping of mappings."""
+    """The records of JSON text, as Python's own reader has them: one after the other, or the items of lists, or (not in JSON
+    lines) the entries of mappings of mappings."""
 
     def once(pairs: list) -> dict:
         assert len({key for key, _ in pairs}) == len(pairs), "a key twice"
@@ -164,9 +170,12 @@ def naively(data: bytes, lines: bool) -> list:
         value, place = decoder.raw_decode(whole, place)
         place += len(whole[place:]) - len(whole[place:].lstrip())
         values.append(value)
-    first = values[0] if values and not lines else None
+    first = values[0] if values else None
     if isinstance(first, list):
-        return first + values[1:]
-    if isinstance(first, dict) and first and isinstance(next(iter(first.values())), dict):
-        return [*first.values(), *values[1:]]
+        assert all(isinstance(value, list) for value in values), "a list and something else"
+        return [item for value in values for item in value]
+    assert not any(isinstance(value, list) for value in values), "a record and a list"
+    if not lines and isinstance(first, dict) and first and isinstance(next(iter(first.values())), dict):
+        pairs = [pair for value in values for pair in value.items()]
+        return list(once(pairs).values())
     return values

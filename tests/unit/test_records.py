@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamtrl.errors import UserError
-from tamtrl.tasks.records import MAX_DEPTH, records
+from tamtrl.tasks.json_text import MAX_DEPTH
+from tamtrl.tasks.records import records
 from tamtrl.tasks.ruler import running_text
 
 # Arrow's JSON reader refuses both: null and then text, and lists that mix text and numbers.
@@ -78,6 +79,34 @@ def test_a_mapping_gives_its_keys_as_ids(tmp_path):
     assert content(tmp_path / "papers.json") == [{"id": "p1", "title": "A", "x": 1.5}, {"id": "own", "title": "B"}]
 
 
+def test_concatenated_json_is_read_whole_or_refused(tmp_path):
+    path = tmp_path / "a.json"
+    for text, found in (("[1] [2, 3]", [1, 2, 3]), ('{"a": {"x": 1}}\n{"b": {}}', [{"id": "a", "x": 1}, {"id": "b"}])):
+        path.write_text(text)
+        assert content(path) == found
+    for text, message in (
+        ('[1] {"a": 2}', "has a record after a list; give lists"),
+        ('{"a": 1} [2]', "has a list after a record; give lists"),
+        ('{"a": {}} {"b": 1}', "has a record after a mapping of records"),
+        ('{"a": {}, "b": {}, "a": {"x": 1}}', "has the entry a twice; which of them is right"),
+        ('{"a": {}} {"a": {"x": 1}}', "has the entry a twice"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            content(path)
+    (tmp_path / "a.jsonl").write_text("[1]\n[2, 3]")
+    assert content(tmp_path / "a.jsonl") == [1, 2, 3]
+
+
+def test_two_columns_of_one_name(tmp_path):
+    column, path = pa.array(["x"]), tmp_path / "a.parquet"
+    inner = pa.StructArray.from_arrays([column, column], ["b", "b"])
+    for table in (pa.table([column, column], ["b", "b"]), pa.table({"a": pa.ListArray.from_arrays([0, 1], inner)})):
+        pq.write_table(table, path)
+        with pytest.raises(UserError, match=r"a.parquet has two columns called b; which"):
+            content(path)
+
+
 @pytest.mark.trap(1, 4)
 @pytest.mark.parametrize(
     ("name", "text", "message"),
@@ -91,7 +120,7 @@ def test_a_mapping_gives_its_keys_as_ids(tmp_path):
         ("a.jsonl", '{"a": 1}\n{"a"', r"not valid JSON after record 1 \(.*\); is the download complete"),
         ("a.json", '[{"a": 1}] x', "not valid JSON after record 1"),
         ("a.json", '[{"a": NaN}]', "not valid JSON after record 0"),
-        ("a.json", '[{"a": ' + 5000 * "9" + "}]", "not valid JSON after record 0"),
+        ("a.json", '[{"a": ' + 5000 * "9" + "}]", "has a number after record 0 that is too long"),
         ("a.json", "words", "must begin with"),
         ("a.json", "", "is empty"),
         ("a.json", b"\x89PNG\r\n\x1a\n\0", "is not UTF-8 text but UTF-16 or binary"),
@@ -140,14 +169,29 @@ def test_archives_name_what_they_hold(tmp_path):
         archive.writestr("x/dev.json", "[]")
     with pytest.raises(UserError, match=r"holds x/train.json, x/dev.json; say which with `member`"):
         content(tmp_path / "a.zip")
-    with pytest.raises(UserError, match=r"holds no test.json; there are x/train.json, x/dev.json"):
+    with pytest.raises(UserError, match=r"holds no test.json; it holds x/train.json, x/dev.json"):
         content(tmp_path / "a.zip", "test.json")
 
 
 def test_members_that_are_no_files(tmp_path):
     path = tar(
-        tmp_path / "a.tar", {"folder.json": None, "away.json": "->nowhere.json", "here.json": "->b.json", "b.json": "[7]"}, "w"
+        tmp_path / "a.tar",
+        {
+            "folder.json": None,
+            "away.json": "->nowhere.json",
+            "here.json": "->b.json",
+            "b.json": "[7]",
+            "in.json": "->folder.json",
+            "twice.json": "[1]",
+        },
+        "w",
     )
+    with tarfile.open(path, "a") as archive:
+        archive.addfile(tarfile.TarInfo("twice.json"))
+    with pytest.raises(UserError, match=r"in.json is a link to a folder, not a file"):
+        content(path, "in.json")
+    with pytest.raises(UserError, match=r"holds twice.json, twice.json; say which"):
+        content(path, "twice.json")
     assert content(path, "here.json") == [7]
     with pytest.raises(UserError, match=r"folder.json is a folder, not a file"):
         content(path, "folder.json")

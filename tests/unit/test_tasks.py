@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -128,6 +129,20 @@ def test_too_few_distractors_or_questions(questions):
         synthesis.synthesise(questions[0], synthesis.Corpus.of(questions), 500, seed=0)
     with pytest.raises(UserError, match="asks for 15 questions after the first 10, but the source has only 20"):
         list(synthesis.build(questions, 20, 15, 10, seed=0))
+
+
+def test_supporting_paragraphs_count_as_texts(questions):
+    """One that stands twice in a question is one document."""
+    first = questions[0]
+    twice = replace(first, paragraphs=(*first.paragraphs, first.paragraphs[0]), supporting=frozenset({0, len(first.paragraphs)}))
+    built = synthesis.synthesise(twice, synthesis.Corpus.of(questions), 1, seed=0)
+    assert built.context == f"Document 1:\n{first.paragraphs[0]}"
+
+
+@pytest.mark.parametrize(("count", "skip"), [(-1, 0), (2, -1), (None, -3)])
+def test_counts_are_not_negative(questions, count, skip):
+    with pytest.raises(UserError, match="neither can be negative"):
+        list(synthesis.build(questions, 20, count, skip, seed=0))
 
 
 def test_skipped_questions_are_not_shared(questions):

@@ -146,8 +146,50 @@ def test_a_few_odd_records_are_skipped_and_named(tmp_path):
 
 def test_another_data_set_is_refused_without_reading_all_of_it(tmp_path):
     rows = [{"input": "x", "answers": ["y"]}] * 5000
-    with pytest.raises(UserError, match=r"it lacks question; it lacks answer; it lacks context\. In all 10 of 10 questions"):
+    with pytest.raises(UserError, match=r"it lacks question; it lacks answer; it lacks context\. None of the first 10 questions"):
         multihop.load(write(tmp_path / "a.json", rows))
+
+
+def test_the_limit_is_each_files_own(tmp_path):
+    """One odd record of a small file isn't made up for by a large one beside it."""
+    for name, start in (("a.json", 0), ("b.json", 2000)):
+        write(tmp_path / name, [musique_record(number) for number in range(start, start + (2000 if name == "a.json" else 20))])
+    assert len(multihop.load(tmp_path, "musique")) == 2020
+    rows = [musique_record(number, answer="" if number == 2003 else "x") for number in range(2000, 2020)]
+    write(tmp_path / "b.json", rows)
+    with pytest.raises(UserError, match=r"In all 1 of 20 questions of .*b.json can't be used"):
+        multihop.load(tmp_path, "musique")
+
+
+@pytest.mark.parametrize("blank", ["\u200b", "\ufeff \u200b", "\0", "\u2060\n"])
+def test_text_that_shows_nothing_is_none(tmp_path, blank):
+    with pytest.raises(UserError, match="it must hold some text"):
+        hotpotqa.parse(changed(hotpot_record(1), {"answer": blank}), "here")
+    with pytest.raises(UserError, match="has no gold answer"):
+        musique.parse(changed(musique_record(1), {"answer": blank}), "here")
+    assert musique.parse(musique_record(1, answer_aliases=[blank]), "here").answers == ("New York City",)
+    path = write(tmp_path / "q.json", [changed(longbench_row(0), {"answers": [blank]})])
+    with pytest.raises(UserError, match="has no answer"):
+        list(longbench.load(path, "qasper", "x"))
+    for spans, gold in ((["", blank], None), ([blank, "b"], "b")):
+        write(path, [paper([annotation(extractive_spans=spans)])])
+        if gold:
+            assert [one.answers for one in qasper.load(path, "x")] == [(gold,)]
+            continue
+        with pytest.raises(UserError, match="has no gold answer"):
+            list(qasper.load(path, "x"))
+
+
+@pytest.mark.parametrize("ids", [None, "q1", {"0": "q1"}])
+def test_ids_of_the_hubs_qasper_are_a_list_or_missing(tmp_path, ids):
+    made = hub(paper([annotation(yes_no=True)]))
+    made["qas"]["question_id"] = ids
+    with pytest.raises(
+        UserError, match=r"it needs lists called question_id \(it has question, question_id \(no list\), answers\)"
+    ):
+        list(qasper.load(write(tmp_path / "q.json", [made]), "x"))
+    del made["qas"]["question_id"]
+    assert len(list(qasper.load(write(tmp_path / "q.json", [made]), "x"))) == 1
 
 
 def test_a_record_without_an_id_gets_one_from_its_content(tmp_path):
@@ -209,3 +251,10 @@ def test_aliases_of_another_layout_are_refused(tmp_path):
     (tmp_path / "id_aliases.json").write_text('{"Q_id": "Q30", "aliases": "USA", "demonyms": []}')
     with pytest.raises(UserError, match='aliases is "USA"; it must be a valid list'):
         twowiki.aliases(write(tmp_path / "dev.json", []))
+
+
+def test_aliases_of_an_id_that_stands_twice_all_count(tmp_path):
+    more = {"Q_id": "Q30", "aliases": ["US"], "demonyms": []}
+    (tmp_path / "id_aliases.json").write_text(f"{json.dumps(ALIASES)}{json.dumps([more])}")
+    with pytest.warns(DataWarning, match=r"has 1 ids again \(Q30\); all of their names count"):
+        assert twowiki.aliases(write(tmp_path / "dev.json", []))["Q30"] == ["USA", "United States", "American", "US"]
