@@ -2,11 +2,11 @@
 allowed. A few odd records are skipped and named; a file with more of them is refused."""
 
 import hashlib
-import itertools
 import json
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, ValidationError, model_validator
@@ -115,7 +115,7 @@ def sound(items: Iterable[tuple[str, object]], parse: Parse, source: object, wha
     Records that it refuses are skipped and named at the end of their file (``source`` where places don't say theirs). Raises
     UserError where they are more than ``ODD_ALLOWED`` of the file's, so only at the end is all of it sound.
     """
-    for file, part in itertools.groupby(items, lambda item: getattr(item[0], "file", source)):
+    for file, part in groupby(items, lambda item: getattr(item[0], "file", source)):
         yield from _sound(part, parse, file, what)
 
 
