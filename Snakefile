@@ -9,7 +9,6 @@ configfile: f"{workflow.current_basedir}/config/config.yaml"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/runs.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/closed_book.smk"
 include: "workflow/rules/data.smk"

@@ -21,3 +21,14 @@ def use(root: Path, submitted: bool) -> None:
     os.environ[PYTHON] = sys.executable
     if submitted:
         os.environ[RESTARTABLE] = "1"
+
+
+def ours(root: Path, path: str) -> str:
+    """A file of this checkout. By its short name from the checkout itself: that is what its results were made from."""
+    return path if Path.cwd() == root else str(root / path)
+
+
+def located(root: Path, path: str, of_ours: bool) -> str:
+    """A path in a configuration: one of ours is in this checkout; one of the user's where Snakemake works, or else in this
+    checkout."""
+    return ours(root, path) if of_ours or (not Path(path).exists() and (root / path).exists()) else path

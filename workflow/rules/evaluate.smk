@@ -1,20 +1,14 @@
 # Predict once with vLLM, score any time without a GPU.
 
 
-def tested_model(wildcards):
-    if run_row(wildcards)["training"] == "none":
-        return sums(model_folder(wildcards.model))
-    return sums(f"{RUN}/model".format(**wildcards))
-
-
 rule configure_evaluation:
     output:
         f"{RUN}/evaluation.yaml",
     log:
-        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/configure_evaluation.log",
+        f"{RUN_LOGS}/configure_evaluation.log",
     localrule: True
     params:
-        run=lambda wc: evaluation_run(run_row(wc), wc.seed),
+        run=lambda wc: runs.evaluation(rows.row(wc), wc.seed),
     run:
         Path(output[0]).write_text(yaml.safe_dump(params.run, sort_keys=False), encoding="utf-8")
 
@@ -24,20 +18,20 @@ rule configure_evaluation:
 rule predict:
     input:
         run=rules.configure_evaluation.output,
-        model=tested_model,
-        data=collect("<results>/data/{benchmark}.parquet", benchmark=EVALUATED),
+        model=lambda wc: sums(models.tested(rows.row(wc), wc.seed)),
+        data=[data_set(name) for name in paper.evaluated],
     output:
-        **{name: f"{RUN}/predictions/{name}.jsonl.gz" for name in EVALUATED},
+        **{name: f"{RUN}/predictions/{name}.jsonl.gz" for name in paper.evaluated},
     log:
-        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/predict.log",
+        f"{RUN_LOGS}/predict.log",
     cache: True
-    threads: resource("evaluate", "cores")
+    threads: cores("evaluate")
     resources:
         **stage("evaluate"),
     params:
         code=code("evaluation.predict"),
         model=folder_of("model"),
-        output=lambda wc, output: os.path.dirname(output[0]),
+        output=parent(0),
         scratch=lambda wc: f"{scratch(wc)}/predictions",
     shell:
         "tamtrl predict {input.run:q} --model {params.model:q} --data {input.data:q} --output {params.output:q} "
@@ -51,12 +45,12 @@ rule score:
         scores=f"{RUN}/scores/{{benchmark}}.csv",
         documents=f"{RUN}/scores/{{benchmark}}.documents.csv",
     log:
-        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/score_{{benchmark}}.log",
+        f"{RUN_LOGS}/score_{{benchmark}}.log",
     localrule: True  # seconds: not worth a place in a queue
     params:
         benchmark=lambda wc: wc.benchmark,
         code=code("evaluation.score"),
-        f1_rule=lambda wc: DATASETS[wc.benchmark].get("f1_rule", "hotpotqa"),
+        f1_rule=lambda wc: paper.datasets[wc.benchmark].get("f1_rule", "hotpotqa"),
     shell:
         "tamtrl score {input:q} --benchmark {params.benchmark:q} --f1-rule {params.f1_rule:q} --output {output.scores:q} "
         "--documents {output.documents:q} 2> {log:q}"
@@ -65,4 +59,4 @@ rule score:
 # Scores of all selected runs on all selected benchmarks.
 rule evaluate:
     input:
-        paths(f"{RUN}/scores/{{benchmark}}.csv", RUNS, benchmarks=EVALUATED),
+        rows.files(f"{RUN}/scores/{{benchmark}}.csv", rows.selected, paper.evaluated),

@@ -2,23 +2,17 @@
 DRAWN = ["csv", "svg", "png"]
 
 
-def figure_files(name, caption, category="Figures of the paper"):
-    """The outputs of a figure; the picture is in the report."""
-    picture = report(f"<results>/figures/{name}.png", caption=caption, category=category, labels={"figure": name})
-    return {"csv": f"<results>/figures/{name}.csv", "svg": f"<results>/figures/{name}.svg", "png": picture}
-
-
 # Which runs the figures of training show and where their metrics are.
 rule list_metrics:
     input:
-        paths(f"{RUN}/metrics.csv", rows_of("dynamics")),
+        rows.files(f"{RUN}/metrics.csv", rows.of("dynamics")),
     output:
         "<results>/figures/dynamics.runs.csv",
     log:
         "<logs>/figures/dynamics.runs.log",
     localrule: True
     params:
-        rows=cases(rows_of("dynamics")),
+        rows=rows.cases(rows.of("dynamics")),
     run:
         frames.write(pd.DataFrame(params.rows).assign(metrics=list(input)), output[0])
 
@@ -57,14 +51,14 @@ rule figure_turn_rewards:
 
 rule list_predictions:
     input:
-        paths(f"{RUN}/predictions/{SHOWN}.jsonl.gz", rows_of("table1")),
+        rows.files(f"{RUN}/predictions/{paper.shown}.jsonl.gz", rows.of("table1")),
     output:
         "<results>/figures/memories.runs.csv",
     log:
         "<logs>/figures/memories.runs.log",
     localrule: True
     params:
-        rows=cases(rows_of("table1")),
+        rows=rows.cases(rows.of("table1")),
     run:
         frames.write(pd.DataFrame(params.rows).assign(predictions=list(input)), output[0])
 
@@ -89,56 +83,37 @@ rule figure_memories:
 
 rule list_sweep:
     input:
-        lambda wc: [point["documents"] for point in sweep(wc.item)],
+        lambda wc: [point["documents"] for point in sweeps.points(wc.item)],
     output:
         "<results>/figures/{item}.runs.csv",
     log:
         "<logs>/figures/{item}.runs.log",
     wildcard_constraints:
-        item=alternatives([*TRAINED_WITH, *TESTED_WITH]),
+        item=alternatives(sweeps.items),
     localrule: True
     params:
-        rows=lambda wc: [{k: v for k, v in point.items() if k != "documents"} for point in sweep(wc.item)],
+        rows=lambda wc: [{k: v for k, v in point.items() if k != "documents"} for point in sweeps.points(wc.item)],
     run:
         frames.write(pd.DataFrame(params.rows).assign(documents=list(input)), output[0])
-
-
-# Item of runs.tsv, what its panel is called, what is varied.
-SWEEP_FIGURES = {
-    "fig5_documents": [
-        ("fig5_training", "varied in training", "Paragraphs of a training document"),
-        ("fig5_test", "varied in the test", "Paragraphs of a test document"),
-    ],
-    "fig6_chunk_size": [
-        ("fig6_training", "varied in training", "Chunk size in training (tokens)"),
-        ("fig6_test", "varied in the test", "Chunk size in the test (tokens)"),
-    ],
-    "fig7_data": [("fig7", "less training data", "Training questions")],
-}
-
-
-def panels(figure):
-    """Those of which more than one point is selected."""
-    return [panel for panel in SWEEP_FIGURES[figure] if len({point["value"] for point in sweep(panel[0])}) > 1]
 
 
 # Figures 5 to 7 of the paper.
 rule figure_sweep:
     input:
-        lambda wc: [f"<results>/figures/{item}.runs.csv" for item, _, _ in panels(wc.sweep)],
+        lambda wc: [f"<results>/figures/{panel.item}.runs.csv" for panel in sweeps.panels(wc.sweep)],
     output:
         **figure_files("{sweep}", "../report/sweep.rst"),
     log:
         "<logs>/figures/{sweep}.log",
     wildcard_constraints:
-        sweep=alternatives(SWEEP_FIGURES),
+        sweep=alternatives(sweeps.figures),
     localrule: True
     params:
         code=code("paper.sweeps"),
-        headings=lambda wc: [heading for _, heading, _ in panels(wc.sweep)],
-        varied=lambda wc: [varied for _, _, varied in panels(wc.sweep)],
-        benchmark=SHOWN,
-        means=MEANS_GIVEN,
+        headings=lambda wc: [panel.heading for panel in sweeps.panels(wc.sweep)],
+        varied=lambda wc: [panel.varied for panel in sweeps.panels(wc.sweep)],
+        benchmark=paper.shown,
+        means=paper.means,
         average_over=config["average_over"],
         metric=config["metric"],
         title=lambda wc: config["note"],
@@ -165,17 +140,11 @@ rule figure_calibration:
         "tamtrl figure-calibration {params.folders:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
 
-def trains_prm():
-    """Whether a selected run needs the process reward model; restored ones don't."""
-    cases_of_prm = cases(TRAINED[[scorer_kind(row) == "prm" for row in TRAINED.to_dict("records")]])
-    return not all(map(restored, cases_of_prm))
-
-
 FIGURES = [
-    *([] if rows_of("dynamics").empty else ["dynamics", "turn_rewards"]),
-    *([] if rows_of("table1").empty else ["memory_length", "survival"]),
-    *(figure for figure in SWEEP_FIGURES if panels(figure)),
-    *(["prm_calibration"] if trains_prm() else []),
+    *(["dynamics", "turn_rewards"] if rows.of("dynamics") else []),
+    *(["memory_length", "survival"] if rows.of("table1") else []),
+    *sweeps.drawn(),
+    *(["prm_calibration"] if scorers.prm_is_trained(restored.has) else []),
 ]
 
 

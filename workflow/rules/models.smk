@@ -1,51 +1,22 @@
 # Backbones: given as folders, fetched from the hub, or made from nothing.
 
 
-def given_folder(name):
-    """A folder of the user's, or a copy kept in this repository; None for a model that a rule fetches or makes."""
-    folder = MODELS[name].get("path") or MODELS[name].get("kept")
-    return folder and located(folder, config["models"] == DEFAULTS["models"])
-
-
-def model_folder(name):
-    return f"<results>/models/{'given/' if given_folder(name) else ''}{name}"
-
-
-def given_files(wildcards):
-    folder = Path(given_folder(wildcards.model))
-    files = sorted(str(path) for path in folder.glob("[!.]*") if path.is_file())
-    if not files:
-        raise WorkflowError(
-            f"The folder of model {wildcards.model} ({folder}) has no files; correct `path` in models.yaml."
-        )
-    return files
-
-
 # Links, so that Snakemake leaves no mark in the folder.
 rule link_model:
     input:
-        given_files,
+        lambda wc: models.given_files(wc.model),
     output:
         directory("<results>/models/given/{model}"),
     log:
         "<logs>/models/{model}.link.log",
     wildcard_constraints:
-        model=alternatives(name for name in MODELS if given_folder(name)),
+        model=alternatives(models.given()),
     localrule: True
     shell:
         "tamtrl link {input:q} --output {output:q} 2> {log:q}"
 
 
-def sums(folder):
-    """What stands for a model among a rule's inputs: Snakemake's cache knows files by their content, and folders not at all."""
-    return f"{folder}.sha256"
-
-
-def folder_of(name):
-    """A parameter: the folder that an input stands for."""
-    return lambda wc, input: input[name].removesuffix(".sha256")
-
-
+# What stands for a model among inputs.
 rule checksums:
     input:
         "<results>/{folder}",
@@ -66,11 +37,11 @@ rule fetch_model:
     log:
         "<logs>/fetch_model/{model}.log",
     wildcard_constraints:
-        model=alternatives(name for name, spec in MODELS.items() if "repository" in spec),
+        model=alternatives(models.having("repository")),
     cache: "omit-software"
     localrule: True
     params:
-        spec=lambda wc: MODELS[wc.model],
+        spec=lambda wc: paper.models[wc.model],
     shell:
         "tamtrl fetch-model --repository {params.spec[repository]} --revision {params.spec[revision]} "
         "--files {params.spec[files]:q} --output {output:q} 2> {log:q}"
@@ -82,10 +53,10 @@ rule backbone_recipe:
     log:
         "<logs>/backbone/{model}.recipe.log",
     wildcard_constraints:
-        model=alternatives(name for name, spec in MODELS.items() if "made" in spec),
+        model=alternatives(models.having("made")),
     localrule: True
     params:
-        recipe=lambda wc: {"seed": config["data_seed"], "reading": config["reading"]} | MODELS[wc.model]["made"],
+        recipe=lambda wc: models.recipe(wc.model),
     run:
         Path(output[0]).write_text(yaml.safe_dump(params.recipe, sort_keys=False), encoding="utf-8")
 
@@ -94,21 +65,17 @@ rule backbone_recipe:
 rule make_backbone:
     input:
         recipe=rules.backbone_recipe.output,
-        texts=lambda wc: (
-            f"<results>/data/{config['train_sets']['train']}.parquet"
-            if MODELS[wc.model]["made"]["tokenizer"] != "word"
-            else []
-        ),
+        texts=lambda wc: runs.train_set("train") if models.learns_tokens(wc.model) else [],
     output:
         directory("<results>/models/{model}"),
     log:
         "<logs>/backbone/{model}.log",
     wildcard_constraints:
-        model=alternatives(name for name, spec in MODELS.items() if "made" in spec),
+        model=alternatives(models.having("made")),
     cache: True
     threads: 2
     params:
         code=code("models.backbone"),
-        texts=lambda wc, input: option("texts", input.get("texts")),
+        texts=optional("texts", "texts"),
     shell:
         "tamtrl backbone --recipe {input.recipe:q} {params.texts} --output {output:q} 2> {log:q}"

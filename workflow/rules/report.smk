@@ -3,14 +3,14 @@
 
 rule list_cards:
     input:
-        paths(f"{RUN}/card.json", TRAINED),
+        rows.files(f"{RUN}/card.json", rows.trained),
     output:
         "<results>/tables/cards.list.csv",
     log:
         "<logs>/tables/cards.list.log",
     localrule: True
     params:
-        rows=cases(TRAINED),
+        rows=rows.cases(rows.trained),
     run:
         frames.write(pd.DataFrame(params.rows).assign(card=list(input)), output[0])
 
@@ -33,7 +33,7 @@ rule run_cards:
     localrule: True
     params:
         code=code("paper.records"),
-        note=lambda wc: NOTE,
+        note=lambda wc: paper.note,
     shell:
         "tamtrl run-cards --runs {input:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
@@ -45,7 +45,7 @@ rule used_configuration:
         "<logs>/config.log",
     localrule: True
     params:
-        config=lambda wc: {key: value for key, value in config.items() if key not in OWN_FILES},
+        config=lambda wc: paper.as_given,
     run:
         Path(output[0]).write_text(yaml.safe_dump(params.config, sort_keys=False), encoding="utf-8")
 
@@ -69,7 +69,7 @@ rule open_choices:
     localrule: True
     params:
         code=code("paper.records"),
-        note=lambda wc: NOTE,
+        note=lambda wc: paper.note,
     shell:
         "tamtrl open-choices --choices {input.choices:q} --config {input.config:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
@@ -97,6 +97,6 @@ rule theorem:
 
 rule records:
     input:
-        *([] if TRAINED.empty else rules.run_cards.output),
+        *(rules.run_cards.output if rows.trained else []),
         rules.open_choices.output,
         rules.theorem.output,

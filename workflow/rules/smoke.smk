@@ -1,15 +1,5 @@
 # A first run that costs minutes (config/smoke.yaml), before anybody commits to one of days: the first selected run of reinforcement
 # learning, once more with a trainer that is killed, and what must then be true.
-def smoked(file):
-    """A file of that run."""
-
-    def path(wildcards):
-        runs = cases(TRAINED[TRAINED["training"] == "rl"])
-        if not runs:
-            raise WorkflowError("`smoke` checks a run of reinforcement learning, and `select` leaves none.")
-        return f"{RUN}/{file}".format(**runs[0])
-
-    return path
 
 
 rule smoke_resume:
@@ -22,12 +12,12 @@ rule smoke_resume:
         card=f"{RUN}/resumed/card.json",
         attempts=f"{RUN}/resumed/attempts.json",
     log:
-        f"<logs>/runs/{{model}}/{{method}}/{{variant}}/seed{{seed}}/resumed.log",
-    threads: resource("train", "cores")
+        f"{RUN_LOGS}/resumed.log",
+    threads: cores("train")
     resources:
         **stage("train"),
     params:
-        output=lambda wc, output: os.path.dirname(output.metrics),
+        output=parent("metrics"),
         scratch=lambda wc: f"{scratch(wc)}/resumed",
     shell:
         "tamtrl smoke-resume {input.run:q} --output {params.output:q} --scratch {params.scratch:q} {resources.place} "
@@ -38,9 +28,9 @@ rule smoke:
     input:
         rules.figures.input,
         table="<results>/tables/table1.csv",
-        run=smoked("run.yaml"),
-        metrics=smoked("metrics.csv"),
-        resumed=smoked("resumed/metrics.csv"),
+        run=lambda wc: runs.first_trained(f"{RUN}/run.yaml"),
+        metrics=lambda wc: runs.first_trained(f"{RUN}/metrics.csv"),
+        resumed=lambda wc: runs.first_trained(f"{RUN}/resumed/metrics.csv"),
     output:
         "<results>/smoke.md",
     log:

@@ -2,26 +2,22 @@
 
 PAPER_TABLES = ["table1", "table2", "table3"]
 # An ablation is a comparison: it needs more than the method itself.
-TABLES = [table for table in PAPER_TABLES if len(rows_of(table)) > (table != "table1")]
-COUNTED = ["tableA1", *([] if rows_of("tableA2").empty else ["tableA2"])]
+TABLES = [table for table in PAPER_TABLES if len(rows.of(table)) > (table != "table1")]
+COUNTED = ["tableA1", *(["tableA2"] if rows.of("tableA2") else [])]
 KINDS = ["csv", "md", "tex", "html"]
-MEANS_GIVEN = [f"{name}={','.join(parts)}" for name, parts in MEANS.items()]
 
 
 # Which runs a table shows and where their scores are.
 rule list_scores:
     input:
-        lambda wc: paths(f"{RUN}/scores/{{benchmark}}.documents.csv", rows_of(wc.table), benchmarks=EVALUATED),
+        lambda wc: rows.files(f"{RUN}/scores/{{benchmark}}.documents.csv", rows.of(wc.table), paper.evaluated),
     output:
         "<results>/tables/{table}.runs.csv",
     log:
         "<logs>/tables/{table}.runs.log",
     localrule: True
     params:
-        rows=lambda wc: [
-            case | {"ours": "ours" in run_row(SimpleNamespace(**case))["items"]}
-            for case in cases(rows_of(wc.table), benchmarks=EVALUATED)
-        ],
+        rows=lambda wc: rows.listed(wc.table, paper.evaluated),
     run:
         frames.write(pd.DataFrame(params.rows).assign(documents=list(input)), output[0])
 
@@ -49,10 +45,10 @@ rule table:
     params:
         code=code("paper.tables"),
         columns=config["evaluate_on"],
-        means=MEANS_GIVEN,
+        means=paper.means,
         average_over=config["average_over"],
         metric=config["metric"],
-        note=lambda wc: NOTE,
+        note=lambda wc: paper.note,
     shell:
         "tamtrl table {wildcards.table:q} --paper {input.paper:q} --runs {input.runs:q} --columns {params.columns:q} "
         "--means {params.means:q} --average-over {params.average_over:q} --metric {params.metric:q} --note={params.note:q} "
@@ -75,20 +71,17 @@ rule record_table:
         "tamtrl record --runs {input.runs:q} --made {input.made:q} --output {output:q} 2> {log:q}"
 
 
-SET_ORDER = [*TRAINING_SETS, config["train_sets"]["validation"], *TEST_SETS]
-
-
 rule list_sets:
     input:
-        collect("<results>/data/{dataset}.parquet", dataset=SET_ORDER),
+        [data_set(name) for _, name in sets.uses],
     output:
         "<results>/tables/tableA1.sets.csv",
     log:
         "<logs>/tables/tableA1.sets.log",
     localrule: True
     params:
-        uses=[*("training" for _ in TRAINING_SETS), "validation", *("evaluation" for _ in TEST_SETS)],
-        sets=SET_ORDER,
+        uses=[use for use, _ in sets.uses],
+        sets=[name for _, name in sets.uses],
     run:
         frames.write(pd.DataFrame({"use": params.uses, "set": params.sets, "file": list(input)}), output[0])
 
@@ -113,47 +106,13 @@ rule table_samples:
     localrule: True
     params:
         code=code("paper.samples"),
-        note=lambda wc: NOTE,
+        note=lambda wc: paper.note,
     shell:
         "tamtrl table-samples --paper {input.paper:q} --sets {input.sets:q} --note={params.note:q} --output {output.csv:q} 2> {log:q}"
 
 
-def recorded_times(row, seed):
-    """Jobs whose time is a run's in Table A2: part, file, and which stage's devices they had. Of a restored run only its training is
-    known: nothing is sampled again for its time."""
-    run, jobs = case_of(row, seed), []
-    if row["training"] in ("sft", "kd"):
-        folder, shards = trajectories_folder(SimpleNamespace(**run), 1), resolved(row)["distillation"]["shards"]
-        jobs += [("data", f"{folder}/shard{shard}.time.tsv", "evaluate") for shard in range(shards)]
-        for number in range(2, resolved(row)["distillation"]["rounds"] + 1):
-            place = ROUND.format(**run, round=number)
-            jobs += [("data", f"{place}/shard{shard}.time.tsv", "evaluate") for shard in range(shards)]
-    if row["training"] == "rl" and scorer_kind(row) == "prm":
-        jobs += [
-            ("data", str(shard).replace(".jsonl.gz", ".time.tsv"), "evaluate")
-            for shard in prm_shards(SimpleNamespace(**run))
-        ]
-        jobs += [("data", f"{PRM}/label.time.tsv", "label"), ("prm_training", f"{PRM}/train.time.tsv", "evaluate")]
-    jobs = [] if restored(run) else jobs
-    if row["training"] != "none":
-        jobs.append(("training", f"{RUN}/metrics.csv", "train"))
-    return [run | {"part": part, "file": file.format(**run), "stage": stage} for part, file, stage in jobs]
-
-
-TIMES = [
-    job for _, row in rows_of("tableA2").iterrows() for seed in config["seeds"] for job in recorded_times(row, seed)
-]
-
-
-def devices_of(stage):
-    if stage == "label":
-        return 0
-    return config["resources"][stage]["devices"] * config["resources"][stage]["nodes"]
-
-
-def with_devices(jobs, files):
-    """Devices are no parameter: moving to another machine reruns nothing."""
-    return pd.DataFrame(jobs | {"file": files, "devices": [devices_of(stage) for stage in jobs["stage"]]})
+# The jobs whose time is a run's in Table A2.
+TIMES = times.listed("tableA2")
 
 
 rule list_times:
@@ -167,33 +126,12 @@ rule list_times:
     params:
         jobs={key: [job[key] for job in TIMES] for key in ("model", "method", "variant", "seed", "part", "stage")},
     run:
-        frames.write(with_devices(params.jobs, list(input)), output[0])
-
-
-def projected(row):
-    """Arithmetic for one run of reinforcement learning; nothing for models and documents whose size it doesn't know."""
-    sections = resolved(row)
-    paragraphs = documents_of(sections["train_sets"]["train"])
-    if row["training"] != "rl" or row["model"] not in costs.MODELS or paragraphs is None:
-        return {}
-    devices, needs = devices_of("train"), credit.needs(row["credit"])
-    settings = (sections["train_reading"], sections["training"], paragraphs, devices)
-    seconds = costs.training_seconds(row["model"], needs, *settings)
-    hours = seconds * sections["training"]["steps"] / 3600
-    told = {"step_seconds": seconds, "hours": hours, "gpu_hours": hours * devices, "assumptions": costs.ASSUMPTIONS}
-    return {key: row[key] for key in ("model", "method", "variant")} | told
-
-
-PROJECTED = ["model", "method", "variant", "step_seconds", "hours", "gpu_hours", "assumptions"]
-
-
-def projections():
-    return [row for row in map(projected, RUNS.to_dict("records")) if row]
+        frames.write(times.with_devices(params.jobs, list(input)), output[0])
 
 
 # `tamtrl plan` asks for it while the rules are read: it makes a dry run, which runs none.
 if plan.projection():
-    frames.write(pd.DataFrame(projections(), columns=PROJECTED), plan.projection())
+    frames.write(pd.DataFrame(times.projections(), columns=PROJECTED), plan.projection())
 
 
 # What training should take on A100s, from the configuration alone.
@@ -204,7 +142,7 @@ rule project:
         "<logs>/tables/tableA2.projected.log",
     localrule: True
     params:
-        rows=lambda wc: projections(),
+        rows=lambda wc: times.projections(),
         columns=PROJECTED,
     run:
         frames.write(pd.DataFrame(params.rows, columns=params.columns), output[0])
@@ -231,7 +169,7 @@ rule table_hours:
     localrule: True
     params:
         code=code("paper.hours"),
-        note=lambda wc: NOTE,
+        note=lambda wc: paper.note,
     shell:
         "tamtrl table-hours --paper {input.paper:q} --jobs {input.jobs:q} --projected {input.projected:q} --note={params.note:q} "
         "--output {output.csv:q} 2> {log:q}"
