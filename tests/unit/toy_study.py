@@ -1,0 +1,28 @@
+"""The toy configuration, as rules are given it, with a run table of one's own if any."""
+
+from pathlib import Path
+
+from conftest import REPOSITORY
+
+from tamtrl.workflow import configuration
+from tamtrl.workflow.study import Study
+
+HEADING = "model\tmethod\tvariant\ttraining\tcredit\toverrides\titems"
+MINE = "toy\tmine\tmain\trl\tteacher\t\ttable1"
+
+
+def write_table(folder: Path, *lines: str) -> str:
+    path = folder / "runs.tsv"
+    path.write_text("\n".join([HEADING, *lines]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def study(extends: str = "config/toy.yaml", **given) -> Study:
+    values = configuration.complete({"extends": extends} | given, REPOSITORY)
+    return Study.load(values, REPOSITORY, REPOSITORY / "no index")
+
+
+def of_rows(folder: Path, *lines: str, **given) -> Study:
+    """Of these rows alone, all of them selected."""
+    everything = {"runs": write_table(folder, *lines), "select": {"model": [], "variant": []}, "leave_out": []}
+    return study(**everything | given)
