@@ -12,14 +12,14 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 # They carry a run out, watch it, write it down, or read its settings, which count by their values. What comes out doesn't depend
-# on them.
+# on them. Of a package, all modules.
 OPERATIONAL = frozenset(
     f"tamtrl.{name}"
     for name in (
-        "cli", "cpu", "credit.settings", "errors", "evaluation.work", "files", "jobs.checkpoints",
+        "cli", "commands", "cpu", "credit.settings", "errors", "evaluation.work", "files", "jobs.checkpoints",
         "jobs.control_groups", "jobs.devices", "jobs.environment", "jobs.job", "jobs.machine", "jobs.processes",
         "jobs.ray_cluster", "jobs.step_log", "jobs.surroundings", "jobs.time_limit", "record.code_digest",
-        "record.provenance", "settings", "system", "training.metrics", "turn_scores.server", "verbs",
+        "record.provenance", "settings", "system", "training.metrics", "turn_scores.server",
     )
 )  # fmt: skip
 
@@ -44,15 +44,19 @@ def of_distillation() -> str:
 
 
 def closure(modules: Iterable[str], without: Collection[str] = ()) -> set[str]:
-    """The modules and what they import of this package, directly or not; those in ``without`` are neither counted nor
-    followed."""
+    """The modules and what they import of this package, directly or not; those in ``without``, of a package all, are neither
+    counted nor followed."""
+
+    def counts(module: str) -> bool:
+        return not any(module == name or module.startswith(f"{name}.") for name in without)
+
     found: set[str] = set()
-    waiting = [module for module in modules if module not in without]
+    waiting = list(filter(counts, modules))
     while waiting:
         module = waiting.pop()
         if module not in found:
             found.add(module)
-            waiting += [name for name in _imports(module) if name not in without]
+            waiting += filter(counts, _imports(module))
     return found
 
 

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -11,7 +13,7 @@ import yaml
 from conftest import REPOSITORY, hotpot_record
 from test_training import paper_run
 
-from tamtrl import cli, verbs
+from tamtrl import cli, commands
 
 
 def tamtrl(*arguments, **options) -> subprocess.CompletedProcess:
@@ -109,9 +111,60 @@ def test_fetch_without_network(tmp_path):
 
 
 def test_a_full_disk_is_one_sentence(monkeypatch, capsys):
-    def full(args):
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(verbs, "verify", full)
+    monkeypatch.setattr("tamtrl.record.verify.verify", full)
     assert cli.main(["verify", "results"]) == 2
     assert "no space left on the disk; make room, then the same command continues" in capsys.readouterr().err
+
+
+def test_help_lists_every_verb_once_under_its_stage():
+    stages = commands.by_stage()
+    listed = [verb.name for verbs in stages.values() for verb in verbs]
+    assert all(stages.values()) and sorted(listed) == sorted(commands.VERBS)
+    blocks = re.split(r"\n\n", tamtrl("--help").stdout)
+    shown = {block.partition(":")[0]: re.findall(r"^  ([a-z][a-z-]*)  +\S", block, re.MULTILINE) for block in blocks}
+    assert {heading: [verb.name for verb in verbs] for heading, verbs in stages.items()}.items() <= shown.items()
+    # the listing fits whatever terminal it is printed in
+    narrow = tamtrl("--help", env=os.environ | {"COLUMNS": "50"}).stdout.partition("options:")[2]
+    assert max(map(len, narrow.splitlines())) <= 48
+
+
+def test_a_verb_is_declared_once():
+    with pytest.raises(ValueError, match=r"score is declared twice, in tamtrl\.commands\.evaluation and test_cli"):
+        commands.declare.verb("score", "Again.")(lambda args: None)
+
+
+@pytest.mark.parametrize("verb", commands.VERBS.values(), ids=commands.VERBS)
+def test_every_verb_says_what_it_takes(verb, capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main([verb.name, "--help"])
+    told = capsys.readouterr().out
+    assert told.startswith(f"usage: tamtrl {verb.name} [-h] ") and " ".join(verb.summary.split()) in " ".join(told.split())
+    for argument in verb.arguments:  # of one with choices and no dashes argparse shows the choices
+        names = [argument.settings.get("metavar", argument.name), *argument.settings.get("choices", ())[:1]]
+        assert any(name in told for name in names), argument
+
+
+def test_rules_call_verbs_that_there_are():
+    rules = [REPOSITORY / "Snakefile", *sorted((REPOSITORY / "workflow" / "rules").glob("*.smk"))]
+    texts = [path.read_text(encoding="utf-8") for path in rules]
+    called = {verb for text in texts for verb in re.findall(r"(?<!from )\btamtrl ([a-z][a-z-]*)", text)}
+    assert len(called) > 30 and called <= commands.VERBS.keys()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["score", "--help"], ["train"], ["trian"]])
+def test_help_and_refusals_wait_for_no_library(words):
+    """What they import of others would be most of the time that they take."""
+    script = "import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules)); from tamtrl import cli; cli.main()"
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
+    loaded = set(re.search(r"^loaded (.*)$", done.stdout, re.MULTILINE)[1].split())
+    assert "tamtrl.commands.training" in loaded
+    heavy = {"torch", "transformers", "pandas", "numpy", "pyarrow", "pydantic", "yaml", "ray", "verl", "matplotlib", "snakemake"}
+    assert not loaded & heavy
+
+
+def test_unknown_verb():
+    refused(tamtrl("trian"), "tamtrl: there is no verb 'trian'; did you mean `train`? `tamtrl --help` lists all.")
+    refused(tamtrl("nothing-like-it", "--help"), "there is no verb 'nothing-like-it'. `tamtrl --help` lists all.")

@@ -85,6 +85,13 @@ def test_what_only_carries_a_run_out_does_not_count(package):
     assert code_digest.digest("tamtrl.training.launch", "tamtrl.training.trainer") == before
 
 
+def test_the_command_line_does_not_count():
+    """Nor any module of its package."""
+    modules = ["tamtrl.cli", "tamtrl.commands", "tamtrl.commands.training", "tamtrl.evaluation.score"]
+    assert code_digest.digest(*modules) == code_digest.digest("tamtrl.evaluation.score")
+    assert "tamtrl.commands.data" not in code_digest.closure(modules, code_digest.OPERATIONAL)
+
+
 def test_modules_that_are_named_exist():
     assert all(code_digest._path(module) for module in code_digest.OPERATIONAL)
     with pytest.raises(ValueError, match="there is no module"):

@@ -21,7 +21,7 @@ FLOORS = [
     "training distillation models paper",
     "planning",
     "workflow",
-    "verbs",
+    "commands",
     "cli",
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms.split()}

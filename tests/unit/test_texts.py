@@ -7,10 +7,10 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AddedToken, PreTrainedTokenizerFast
 
+from tamtrl.commands.data import token_counter
 from tamtrl.errors import UserError
 from tamtrl.reading.texts import Texts, is_control
 from tamtrl.tasks import toy
-from tamtrl.verbs import token_counter
 
 SCRIPTS = ["naïve café", "猫が好き。", "🙂👩‍👩‍👧 family", "e\u0301 combining", "  two  spaces\n\n\tand tabs ", "<b> [1] a|b", ""]
 
