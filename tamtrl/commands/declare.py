@@ -33,7 +33,7 @@ VERBS: dict[str, Verb] = {}
 
 
 def argument(name: str, kind: Callable = str, help: str | None = None, **more) -> Argument:
-    """As argparse's ``add_argument`` takes it, most often used first; an option if the name starts with --."""
+    """An option if the name starts with ``--``. ``more`` goes to argparse's ``add_argument``, as ``kind`` does, its ``type``."""
     return Argument(name, {"type": kind, "help": help} | more)
 
 
