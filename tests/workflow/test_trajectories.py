@@ -33,9 +33,8 @@ def tamtrl(*arguments, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
-def engines() -> set[int]:
-    """vLLM's engine processes on this machine."""
-    return {process.pid for process in psutil.process_iter(["name"]) if "EngineCore" in process.info["name"]}
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +48,20 @@ def folder(tmp_path_factory) -> Path:
     build(GenerationRun, {"seed": 0, "reading": config["reading"]} | settings, "x").save(folder / "generation.yaml")
     ask = ["generate", folder / "generation.yaml", "--model", TOY, "--data", folder / "train.parquet", "--shards", 2, "--shard"]
 
-    first, others = folder / "shard0.jsonl.gz", engines()
+    first = folder / "shard0.jsonl.gz"
     command = [sys.executable, "-m", "tamtrl.cli", *map(str, [*ask, 0, "--output", first, "--device", "cpu"])]
     killed = subprocess.Popen(command, start_new_session=True)
     deadline = time.time() + 300
     while not any(p.stat().st_size for p in folder.glob(".shard0*.jsonl")) and killed.poll() is None and time.time() < deadline:
         time.sleep(0.05)
-    assert engines() - others
+    engine = psutil.Process(killed.pid).children(recursive=True)
+    assert engine
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     deadline = time.time() + 10
-    while engines() - others and time.time() < deadline:
+    while alive(engine) and time.time() < deadline:
         time.sleep(0.1)
-    assert not engines() - others and not first.exists()
+    assert not alive(engine) and not first.exists()
     done = tamtrl(*ask, 0, "--output", first)
     assert done.returncode == 0 and "Continuing shard 0 of 2" in done.stderr, done.stderr
     assert tamtrl(*ask, 1, "--output", folder / "shard1.jsonl.gz").returncode == 0
