@@ -64,7 +64,7 @@ def test_devices_differ_only_in_devices_and_sizes(verl_configs):
     """What the algorithm is must be equal; the list says what may differ."""
     may_differ = ("dtype", "device", "compile", "attn_implementation", "offload", "gpu", "ray", "cache", "sleep", "eager",
                   "load_format", "max_num", "prefill", "checkpointing", "num_workers", "storage", "bucket", "poll_seconds",
-                  "tensor_model_parallel", "mixed_precision", "override_config")  # fmt: skip
+                  "tensor_model_parallel", "mixed_precision", "override_config", "executor_backend")  # fmt: skip
 
     def flat(node, path=""):
         if isinstance(node, dict):
