@@ -1,5 +1,6 @@
 """Folders, members and names: what is read, and what is named because it isn't; all made up."""
 
+import io
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from test_longbench import row
 from test_questions import annotation, paper
 from test_records import content, tar
 
+from tamtrl import cli
 from tamtrl.errors import DataWarning, UserError
 from tamtrl.tasks import longbench, multihop, qasper
 from tamtrl.tasks.folders import kind
@@ -108,6 +110,14 @@ def test_names_of_any_bytes_are_shown_on_one_line(tmp_path):
     with pytest.raises(UserError, match=r"a.tgz holds \\udcff\\nx+…x+0.json, .* and 10 more; say which") as caught:
         content(path)
     assert len(str(caught.value)) < 2500 and str(caught.value).isprintable()
+
+
+def test_what_else_is_printed_may_hold_any_bytes_too(monkeypatch):
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert cli.main(["prepare-qasper", "--source", "nowhere", "--output", "x", "--benchmark", "x"]) == 2
+    print("\udcff é", flush=True)
+    assert sys.stdout.buffer.getvalue() == b"\\udcff \xc3\xa9\n"
 
 
 @pytest.mark.parametrize(

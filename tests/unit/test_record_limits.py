@@ -69,14 +69,14 @@ def test_long_texts_take_time_in_proportion(tmp_path):
 
 def test_a_small_parquet_file_takes_little_memory(tmp_path):
     path = tmp_path / "a.parquet"
-    text = "x" * (6 << 20)
+    text = "x" * (3 << 20)
     pq.write_table(pa.table({"a": pa.array([text] * 64)}), path, compression="zstd")
     assert path.stat().st_size < 20_000
     tracemalloc.start()
     assert sum(len(row["a"]) for _, row in records.records(path)) == 64 * len(text)
-    assert tracemalloc.get_traced_memory()[1] < 160 << 20, "384 MiB as one batch"
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20, "192 MiB as one batch"
     tracemalloc.stop()
-    pq.write_table(pa.table({"a": pa.array(["x" * (100 << 20)])}), path, compression="zstd")
+    pq.write_table(pa.table({"a": pa.array(["x" * (65 << 20)])}), path, compression="zstd")
     with pytest.raises(UserError, match="bytes of next to nothing; is it data"):
         content(path)
 
