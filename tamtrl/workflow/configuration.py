@@ -154,8 +154,10 @@ class Configuration:
         for test in (test for tests in self["tests"].values() for test in tests):
             if found.setdefault(test["name"], test) != test:
                 raise UserError(f"configuration: two different tests are called {test['name']!r}; give each its own name.")
-        known([name for test in found.values() for name in test["benchmarks"]], self.datasets, "benchmark in tests:")
         return found
+
+    def check_tests(self) -> None:
+        known([name for test in self.tests.values() for name in test["benchmarks"]], self.datasets, "benchmark in tests:")
 
     def test_reading(self, name: str | None) -> dict | None:
         """Budgets of a test that differ from the row's; none of Table 1 (None)."""

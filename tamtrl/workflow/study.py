@@ -40,6 +40,7 @@ class Study(NamedTuple):
         paper.check_benchmarks()
         runs = RunSettings(paper, rows)
         runs.check()
+        paper.check_tests()
         models, sets = Backbones(paper), DataSets(runs)
         trajectories = Trajectories(runs, models)
         scorers = Scorers(trajectories)
