@@ -119,7 +119,6 @@ def test_two_checkouts_in_one_workflow(checkout, elsewhere):
 # What Snakemake's linter says, and why it stays.
 LINTS = {
     "Specify a conda environment or container for each rule.:": "all rules share one locked environment (envs)",
-    "Mixed rules and functions in same snakefile.:": "a function of wildcards stands beside the rules that it is written for",
 }
 
 
