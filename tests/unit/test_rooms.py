@@ -1,10 +1,7 @@
 """The rooms of the package: each imports only what stands below it, and no module, directly or not, itself."""
 
-import ast
-from pathlib import Path
-
 import pytest
-from conftest import REPOSITORY
+from rooms import TREES, imports, room
 
 # From the foundation up; what shares a line knows nothing of each other. A module of the package itself is a room of its own.
 FLOORS = [
@@ -25,32 +22,6 @@ FLOORS = [
     "cli",
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms.split()}
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(REPOSITORY).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-TREES = {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "tamtrl").rglob("*.py")}
-
-
-def imports(module: str) -> set[str]:
-    """Modules of the package that it imports, wherever in it."""
-    named: set[str] = set()
-    for node in ast.walk(TREES[module]):
-        if isinstance(node, ast.Import):
-            named |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{module} has an import relative to itself"
-            # ``from package import name``: a module of the package, or a name in it
-            inside = {f"{node.module}.{alias.name}" for alias in node.names}
-            named |= inside & TREES.keys() or {node.module}
-    return (named & TREES.keys()) - {"tamtrl", module}
-
-
-def room(module: str) -> str:
-    return module.split(".")[1]
 
 
 def test_every_module_has_its_floor():
