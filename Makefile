@@ -48,8 +48,9 @@ report: $(VENV)/ready ## report.zip with all tables, figures and run cards; CONF
 plan: $(VENV)/ready ## what would run: jobs, GPU-hours, disk; CONFIG as above
 	tamtrl plan -- --profile slurm $(if $(CONFIG),--configfile $(CONFIG))
 
-lint: $(VENV)/ready ## ruff and snakefmt
+lint: $(VENV)/ready ## ruff, mypy and snakefmt
 	ruff check . && ruff format --check .
+	mypy
 	snakefmt --check Snakefile workflow
 
 format: $(VENV)/ready

@@ -8,7 +8,8 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from tamtrl.commands import VERBS, Verb, by_stage
 from tamtrl.commands.declare import resources, say
@@ -49,10 +50,10 @@ def unknown(word: str) -> str:
     return f"there is no verb {word!r}{f'; did you mean {near}?' if near else '.'} `tamtrl --help` lists all."
 
 
-def tell_about_data(otherwise):
+def tell_about_data(otherwise: Callable[..., None]) -> Callable[..., None]:
     """Warnings about data are part of the progress; Python's form would show a line of code instead of the time."""
 
-    def show(message, category, *place, **more) -> None:
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, DataWarning):
             say(str(message))
         else:

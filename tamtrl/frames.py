@@ -2,8 +2,9 @@
 " x "), unless its column is named as one of numbers or of flags."""
 
 import csv
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pandas as pd
 
@@ -38,9 +39,26 @@ def write(table: pd.DataFrame, path: str | Path, float_format: str | None = None
     """As CSV, whole or not at all."""
     # Python's writer leaves a lone carriage return bare, which then ends a row.
     bare = any("\r" in cell for name in table.columns for cell in table[name] if isinstance(cell, str))
-    quoting = csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL
     with files.whole(path) as temporary:
-        table.to_csv(temporary, index=False, float_format=float_format, quoting=quoting, lineterminator="\n", encoding="utf-8")
+        table.to_csv(
+            temporary,
+            index=False,
+            float_format=float_format,
+            quoting=csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL,
+            lineterminator="\n",
+            encoding="utf-8",
+        )
+
+
+def rows(table: pd.DataFrame) -> Iterator[Any]:
+    """Each row with its cells as attributes, of the types that the file's columns have."""
+    return iter(table.itertuples(index=False))
+
+
+def groups(table: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """The rows that are alike in ``keys`` (a missing value is like another), each group with its keys, in order of appearance."""
+    for key, part in table.groupby(list(keys), sort=False, dropna=False):
+        yield tuple(cast(Iterable[Any], key)), part  # of a list of keys pandas makes a tuple
 
 
 def _cells(path: Path, separator: str) -> tuple[list[str], list[list[str]], list[int]]:
@@ -78,7 +96,7 @@ def _flag(cell: str) -> bool:
     return {"True": True, "False": False}[cell]
 
 
-def _converted(cells: Sequence[str], kind, where: str, lines: Sequence[int]) -> pd.Series:
+def _converted(cells: Sequence[str], kind: Callable[[str], float], where: str, lines: Sequence[int]) -> pd.Series:
     values = []
     for cell, line in zip(cells, lines, strict=True):
         try:

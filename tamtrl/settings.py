@@ -4,7 +4,7 @@ import dataclasses
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args, get_type_hints
 
 import yaml
 
@@ -14,7 +14,10 @@ from tamtrl.errors import UserError
 from tamtrl.reading.budgets import Budgets
 from tamtrl.reading.prompts import STYLES
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 # Settings of how a run is carried out, wherever they stand; what comes out doesn't depend on them.
 OPERATIONAL = frozenset(
@@ -32,11 +35,12 @@ def substance(settings: Any) -> Any:
     return settings
 
 
+@dataclass(frozen=True)
 class _Stored:
     """A dataclass kept as YAML."""
 
     @classmethod
-    def load(cls, path: str | Path):
+    def load(cls, path: str | Path) -> Self:
         return build(cls, files.read_yaml(path), str(path))
 
     def save(self, path: str | Path) -> None:
@@ -278,7 +282,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if value is None:
             return None
         hint = next(inner for inner in get_args(hint) if dataclasses.is_dataclass(inner))
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         if not isinstance(value, dict):
             raise UserError(f"{where} must hold keys and values, not {value!r}.")
         return build(hint, value, where)

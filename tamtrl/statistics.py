@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tamtrl import seeds
 
@@ -10,7 +11,7 @@ RESAMPLES = 2000
 
 
 def bootstrap_interval(
-    groups: Sequence[Sequence[float]],
+    groups: Sequence[npt.ArrayLike],
     seed: int,
     *names: object,
     weights: Sequence[float] | None = None,

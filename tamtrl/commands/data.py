@@ -1,6 +1,7 @@
 """Data sets: downloaded, generated, or built from questions; and which questions models know without a document."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from tamtrl.commands.declare import RESOURCES, argument, needed, say, verb
@@ -98,7 +99,7 @@ def prepare_longbench(args: Namespace) -> None:
     say(f"{count} examples in {args.output}")
 
 
-def token_counter(folder: str):
+def token_counter(folder: str) -> Callable[[str], int]:
     """How many tokens a model's own tokenizer makes of a text, as the reader will encode it."""
     from transformers import AutoTokenizer
 

@@ -9,7 +9,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from tamtrl.settings import Resources
+
+Call = Callable[[argparse.Namespace], None]
 
 
 class Argument(NamedTuple):
@@ -21,7 +26,7 @@ class Verb(NamedTuple):
     name: str
     summary: str
     arguments: tuple[Argument, ...]
-    call: Callable[[argparse.Namespace], None]
+    call: Call
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         parser.set_defaults(call=self.call)
@@ -32,12 +37,12 @@ class Verb(NamedTuple):
 VERBS: dict[str, Verb] = {}
 
 
-def argument(name: str, kind: Callable = str, help: str | None = None, **more) -> Argument:
+def argument(name: str, kind: Callable = str, help: str | None = None, **more: Any) -> Argument:
     """An option if the name starts with ``--``. ``more`` goes to argparse's ``add_argument``, as ``kind`` does, its ``type``."""
     return Argument(name, {"type": kind, "help": help} | more)
 
 
-def needed(name: str, kind: Callable = str, help: str | None = None, **more) -> Argument:
+def needed(name: str, kind: Callable = str, help: str | None = None, **more: Any) -> Argument:
     """An option that must be given."""
     return argument(name, kind, help, required=True, **more)
 
@@ -61,10 +66,10 @@ RESOURCES = (
 )
 
 
-def verb(name: str, summary: str, *arguments: Argument, writes: bool = True):
+def verb(name: str, summary: str, *arguments: Argument, writes: bool = True) -> Callable[[Call], Call]:
     """Declares the function below as what a verb does. ``writes``: it takes --output."""
 
-    def declare(call: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
+    def declare(call: Call) -> Call:
         if name in VERBS:
             raise ValueError(f"the verb {name} is declared twice, in {VERBS[name].call.__module__} and {call.__module__}")
         VERBS[name] = Verb(name, summary, (OUTPUT, *arguments) if writes else arguments, call)
@@ -78,7 +83,7 @@ def say(message: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {message}", file=sys.stderr, flush=True)
 
 
-def resources(args: argparse.Namespace):
+def resources(args: argparse.Namespace) -> "Resources":
     """What was asked for, or all that this machine has, and made this job's own. The command line calls it before a verb that
     takes RESOURCES, so before anything is imported that looks at the environment."""
     from tamtrl.jobs import devices, surroundings

@@ -2,8 +2,12 @@
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tamtrl.commands.declare import NOTE, PAPER, TITLE, argument, needed, verb
+
+if TYPE_CHECKING:
+    from tamtrl.paper.scores import Layout
 
 LAYOUT = (
     argument("--columns", help="benchmarks, or means of them", nargs="*", default=[]),
@@ -13,7 +17,7 @@ LAYOUT = (
 )
 
 
-def layout(args: Namespace, note: str = ""):
+def layout(args: Namespace, note: str = "") -> "Layout":
     from tamtrl.paper.scores import Layout
 
     means = {name: parts.split(",") for name, _, parts in (mean.partition("=") for mean in args.means)}

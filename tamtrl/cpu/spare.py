@@ -7,7 +7,9 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from multiprocessing import util
+from typing import Any
 
 from tamtrl.cpu import handed_over
 from tamtrl.system import die_with_parent
@@ -32,7 +34,7 @@ def keep(*modules: str) -> None:
     its.close()
     waiting, original = [(pid, ours)], util.spawnv_passfds
 
-    def spawnv_passfds(path, args, passfds):
+    def spawnv_passfds(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
         if not waiting or _SPAWNED not in args:
             return original(path, args, passfds)
         pid, channel = waiting.pop()

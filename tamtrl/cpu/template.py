@@ -79,8 +79,9 @@ def _import(modules: tuple[str, ...]) -> None:
 
 def _serve(listener: socket.socket, driver: int) -> None:
     ended = os.pidfd_open(driver)
+    watched: list[socket.socket | int] = [listener, ended]
     while True:
-        ready, _, _ = select.select([listener, ended], [], [], 0.5)
+        ready, _, _ = select.select(watched, [], [], 0.5)
         if ended in ready:
             code = os.waitstatus_to_exitcode(os.waitpid(driver, 0)[1])
             if code < 0:

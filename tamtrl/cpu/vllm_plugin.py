@@ -5,6 +5,7 @@ in CPU training runs; evaluation keeps vLLM's packed kernels.
 """
 
 import os
+from typing import Any
 
 
 def register() -> None:
@@ -20,7 +21,7 @@ def register() -> None:
     if not hasattr(utils, "dispatch_cpu_unquantized_gemm"):
         raise RuntimeError("This vLLM has no dispatch_cpu_unquantized_gemm; adapt tamtrl/cpu/vllm_plugin.py.")
 
-    def keep_weight(layer, remove_weight: bool = False) -> None:
+    def keep_weight(layer: Any, remove_weight: bool = False) -> None:
         layer.cpu_linear = torch.nn.functional.linear
 
     utils.dispatch_cpu_unquantized_gemm = keep_weight

@@ -6,7 +6,7 @@ import socket
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import handed_over
+import handed_over  # type: ignore[import-not-found]  # from its own folder
 
 
 def main(socket_path: str, *arguments: str) -> None:

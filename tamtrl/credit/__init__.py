@@ -9,6 +9,7 @@ higher one of higher ones.
 import ast
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -37,9 +38,10 @@ def needs(name: str) -> tuple[str, ...]:
     _require(name)
     path = Path(__path__[0]) / f"{name}.py"
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        if any(isinstance(target, ast.Name) and target.id == "NEEDS" for target in targets):
-            return tuple(ast.literal_eval(node.value))
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "NEEDS" for alias in node.names):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            targets: Sequence[ast.expr] = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == "NEEDS" for target in targets):
+                return tuple(ast.literal_eval(node.value))
+        if isinstance(node, ast.ImportFrom) and node.module and any(alias.name == "NEEDS" for alias in node.names):
             return needs(node.module.rpartition(".")[2])
     raise UserError(f"{path} has no line `NEEDS = (...)`; a credit method says there what must be computed for it.")

@@ -11,11 +11,18 @@ from tamtrl.credit.normalise import group_ids, min_max, span, standardise
 from tamtrl.credit.settings import CreditSettings
 
 
+def _score(turns: Turns) -> torch.Tensor:
+    if turns.score is None:
+        raise ValueError("These turns have no scores; `NEEDS` of the credit method says what computes them.")
+    return turns.score
+
+
 def _shaped(turns: Turns, settings: CreditSettings) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The rows that have a score (bool, (rows,)), Eq. 5's p_hat of these, and how far it may be off: where scores are stretched,
     so is their resolution."""
-    scored = ~turns.is_answer & ~turns.score.isnan()
-    query, turn, p = turns.query[scored], turns.turn[scored], turns.score[scored].double()
+    score = _score(turns)
+    scored = ~turns.is_answer & ~score.isnan()
+    query, turn, p = turns.query[scored], turns.turn[scored], score[scored].double()
     off = torch.zeros_like(p) if turns.resolution is None else turns.resolution[scored].double()
     match settings.minmax:
         case "batch":
@@ -34,7 +41,7 @@ def rewards(turns: Turns, settings: CreditSettings) -> torch.Tensor:
     """Eq. 5 and 6: R = p_hat * r for memory turns (``sum``: p_hat + r), R = r for the answer turn. Returns (rows,), NaN where a
     memory turn has no score."""
     result = turns.outcome.double().clone()
-    result[~turns.is_answer & turns.score.isnan()] = float("nan")
+    result[~turns.is_answer & _score(turns).isnan()] = float("nan")
     scored, p, _ = _shaped(turns, settings)
     r = result[scored]
     result[scored] = p * r if settings.combine == "product" else p + r

@@ -3,10 +3,14 @@
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tamtrl.errors import UserError
 from tamtrl.jobs.environment import model_path
 from tamtrl.settings import DistillationRun, Resources
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 CONFIG = Path(__file__).parent / "config"
 
@@ -58,7 +62,7 @@ def verl_values(run: DistillationRun, resources: Resources, checkpoints: Path, s
     }
 
 
-def verl_config(run: DistillationRun, resources: Resources, checkpoints: Path, steps_per_epoch: int):
+def verl_config(run: DistillationRun, resources: Resources, checkpoints: Path, steps_per_epoch: int) -> "DictConfig":
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf, open_dict
 

@@ -1,6 +1,8 @@
 """Trajectories as training samples: one a turn, prompt and response as the reader saw them, loss on the response only."""
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +15,9 @@ from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Document, Generation, Reader, Turn
 from tamtrl.settings import Reading
 from tamtrl.tasks.example import ExampleFile
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 CACHED_DOCUMENTS = 256
 
@@ -42,7 +47,14 @@ class TurnDataset(Dataset):
     Each item: ``input_ids``, ``position_ids`` and ``loss_mask`` of shape (tokens,); the mask is 1 on response tokens.
     """
 
-    def __init__(self, parquet_files, tokenizer, config, processor=None, max_samples: int = -1):
+    def __init__(
+        self,
+        parquet_files: str | Sequence[str],
+        tokenizer: "PreTrainedTokenizerFast",
+        config: Mapping[str, Any],
+        processor: object = None,
+        max_samples: int = -1,
+    ) -> None:
         path = parquet_files if isinstance(parquet_files, str) else parquet_files[0]
         own = config["tamtrl"]
         reading = Reading(**own["reading"])

@@ -5,6 +5,7 @@ the student sees, or read from disk where it was computed before (teacher.py).
 """
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import torch
 from verl.trainer.sft_trainer import SFTTrainer
@@ -15,6 +16,9 @@ from verl.utils.torch_functional import masked_sum
 from tamtrl.distillation.loss import forward_kl, forward_kl_top_k, top_k
 from tamtrl.jobs.time_limit import Clock, OutOfTimeError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class KnowledgeDistillation:
     """verl calls this twice for each micro-batch: with the student's logits, for a value a token, and then for the loss.
@@ -23,10 +27,17 @@ class KnowledgeDistillation:
     the whole vocabulary.
     """
 
-    def __init__(self, teacher, temperature: float, k: int):
+    def __init__(self, teacher: torch.nn.Module | None, temperature: float, k: int) -> None:
         self.teacher, self.temperature, self.k = teacher, temperature, k
 
-    def __call__(self, model_output=None, data=None, dp_group=None, student_logits=None, **_):
+    def __call__(
+        self,
+        model_output: Any = None,
+        data: Any = None,
+        dp_group: object = None,
+        student_logits: torch.Tensor | None = None,
+        **_: object,
+    ) -> Any:
         mask = self._predicting(data)
         if student_logits is not None:
             return {"distillation_losses": self._losses(student_logits.squeeze(0), data, mask).unsqueeze(0)}
@@ -34,12 +45,12 @@ class KnowledgeDistillation:
         return masked_sum(losses, mask) / data["batch_num_tokens"] * data["dp_size"], {}
 
     @staticmethod
-    def _predicting(data) -> torch.Tensor:
+    def _predicting(data: Any) -> torch.Tensor:
         """True where the next token is one of a response: (tokens,). The last token of a row predicts the next row's first,
         which is a prompt's and never carries loss."""
         return torch.roll(data["loss_mask"].values(), shifts=-1, dims=0).bool()
 
-    def _losses(self, student_logits: torch.Tensor, data, mask: torch.Tensor) -> torch.Tensor:
+    def _losses(self, student_logits: torch.Tensor, data: Any, mask: torch.Tensor) -> torch.Tensor:
         """KL for each token of a packed micro-batch, 0 where no response token is predicted: (tokens,). Only the rows that
         count are expanded over the vocabulary."""
         student = student_logits[mask]
@@ -64,7 +75,7 @@ class KnowledgeDistillation:
 class DistillationTrainer(SFTTrainer):
     """Cross-entropy on the sampled tokens (``data.tamtrl.loss`` sft), or KL from the teacher (kd)."""
 
-    def _build_engine(self):
+    def _build_engine(self) -> None:
         super()._build_engine()
         own = self.config.data.tamtrl
         if own.loss == "kd":
@@ -73,7 +84,7 @@ class DistillationTrainer(SFTTrainer):
         train_batch = self.training_client.train_batch
         clock, stopping = Clock(), False
 
-        def timed(data):
+        def timed(data: Any) -> Any:
             nonlocal stopping
             if stopping:
                 raise OutOfTimeError("no other step fits before the time limit; the last one is saved")
@@ -91,7 +102,7 @@ class DistillationTrainer(SFTTrainer):
 
         self.training_client.train_batch = timed
 
-    def fit(self):
+    def fit(self) -> None:
         if self.resume_global_step % self.steps_per_epoch == 0:
             # The place saved at the end of an epoch holds nothing for the next one, which verl would pass over.
             self.train_dataloader.next_iter_state = None
@@ -105,7 +116,7 @@ def first_rank_says(value: bool) -> bool:
     return told[0]
 
 
-def load_teacher(path: str, device):
+def load_teacher(path: str, device: str | int) -> "PreTrainedModel":
     """The frozen teacher on a device."""
     from transformers import AutoModelForCausalLM
 

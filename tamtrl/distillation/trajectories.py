@@ -63,7 +63,9 @@ def generate(
     kept.unlink(missing_ok=True)
 
 
-async def _generate(run: GenerationRun, resources: Resources, model: str, examples: ExampleFile, one: Work, say) -> None:
+async def _generate(
+    run: GenerationRun, resources: Resources, model: str, examples: ExampleFile, one: Work, say: Callable[[str], None]
+) -> None:
     from transformers import AutoTokenizer
 
     prompts = Prompts(AutoTokenizer.from_pretrained(model), run.reading.prompts)
@@ -117,7 +119,8 @@ def keep_correct(
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_path)
     examples = ExampleFile(data)
-    kept, seen, read, failed, correct = [], set(), Counter(), 0, 0
+    kept, seen, failed, correct = [], set(), 0, 0
+    read: Counter[int] = Counter()
     # One shard in memory at a time; all trajectories of a question lie in one.
     for record in (record for path in shards for record in read_predictions(path)):
         read[record["document"]] += 1

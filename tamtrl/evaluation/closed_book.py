@@ -8,6 +8,7 @@ import asyncio
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tamtrl import files, seeds
 from tamtrl.answers import scoring, verifier
@@ -23,6 +24,9 @@ from tamtrl.record.provenance import digest
 from tamtrl.settings import ClosedBook, Resources
 from tamtrl.tasks.questions import Question
 from tamtrl.tasks.synthesis import chosen_order
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 PROMPT = "Answer the question. Put the final answer in \\boxed{{}}.\n\nQuestion: {question}"
 COLUMNS = ("id", "verdict", "model", "question", "answers", "response")
@@ -88,7 +92,7 @@ async def _ask(
         engine.shutdown()
 
 
-def prompter(tokenizer) -> Callable[[str], list[int]]:
+def prompter(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], list[int]]:
     """A question's prompt as ids: through the chat template where the model has one; a base model completes plain text."""
     texts = Texts(tokenizer)
     if not tokenizer.chat_template:

@@ -1,6 +1,7 @@
 """vLLM with settings for the device it runs on."""
 
 import os
+from typing import Any
 
 from tamtrl.errors import UserError
 from tamtrl.settings import Resources
@@ -17,7 +18,7 @@ def follow_owner() -> None:
         die_with_parent()
 
 
-def start_engine(model: str, window_tokens: int, seed: int, resources: Resources):
+def start_engine(model: str, window_tokens: int, seed: int, resources: Resources) -> Any:
     """An asynchronous engine; prompts with their responses may be ``window_tokens`` long."""
     os.environ[OWNER] = str(os.getpid())
     if resources.device == "cpu":
@@ -29,9 +30,9 @@ def start_engine(model: str, window_tokens: int, seed: int, resources: Resources
     from vllm.v1.engine.async_llm import AsyncLLM
 
     # vLLM rewinds a seeded request after a partial prefill, which CPU generators can't: no partial prefills there.
-    on_cpu = {"dtype": "float32", "enforce_eager": True, "max_num_seqs": 256, "enable_chunked_prefill": False}
+    on_cpu: dict[str, Any] = {"dtype": "float32", "enforce_eager": True, "max_num_seqs": 256, "enable_chunked_prefill": False}
     on_cpu["max_num_batched_tokens"] = max(4096, window_tokens)
-    on_gpu = {"dtype": "bfloat16", "gpu_memory_utilization": 0.9, "data_parallel_size": resources.devices}
+    on_gpu: dict[str, Any] = {"dtype": "bfloat16", "gpu_memory_utilization": 0.9, "data_parallel_size": resources.devices}
     arguments = AsyncEngineArgs(
         model=model,
         max_model_len=window_tokens,
@@ -52,7 +53,7 @@ class Failed(Exception):
 
 
 async def sample(
-    engine, prompt_ids: list[int], max_tokens: int, temperature: float, top_p: float, seed: int, request: str
+    engine: Any, prompt_ids: list[int], max_tokens: int, temperature: float, top_p: float, seed: int, request: str
 ) -> list[int]:
     """The sampled ids. Raises :class:`Failed` where vLLM refuses or loses this request, UserError where the engine died."""
     from vllm import SamplingParams
@@ -68,4 +69,6 @@ async def sample(
     except (ValueError, EngineGenerateError) as error:
         # vLLM's own exception is empty and names its cause.
         raise Failed(str(error.__cause__ or error) or type(error).__name__) from error
+    if final is None:
+        raise Failed("vLLM ended the request without an answer")
     return list(final.outputs[0].token_ids)

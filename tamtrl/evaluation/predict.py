@@ -11,6 +11,7 @@ import dataclasses
 import gc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tamtrl import seeds
 from tamtrl.errors import UserError
@@ -59,7 +60,14 @@ def predict(
         one.pack()
 
 
-async def _predict(run: EvaluationRun, resources: Resources, model: str, examples: dict, works: list[Work], say) -> None:
+async def _predict(
+    run: EvaluationRun,
+    resources: Resources,
+    model: str,
+    examples: dict[str, ExampleFile],
+    works: list[Work],
+    say: Callable[[str], None],
+) -> None:
     from transformers import AutoTokenizer
 
     engine = vllm_engine.start_engine(model, run.reading.window_tokens, run.seed, resources)
@@ -81,7 +89,7 @@ async def _predict(run: EvaluationRun, resources: Resources, model: str, example
 
 
 async def read_sample(
-    run: EvaluationRun, engine, reader: Reader, example: Example, document: Document, benchmark: str, index: int, sample: int
+    run: EvaluationRun, engine: Any, reader: Reader, example: Example, document: Document, benchmark: str, index: int, sample: int
 ) -> dict:
     """One trajectory as a record. An engine failure is recorded with an empty answer: wrong, not missing."""
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TextIO
 
 from tamtrl import files
 from tamtrl.errors import UserError
@@ -71,7 +72,7 @@ async def run(works: list[Work], read: Read, in_flight: int, say: Callable[[str]
     done = {work.name: len(work.finished) for work in works}
     with ExitStack() as stack:
 
-        async def one(work: Work, index: int, stream) -> None:
+        async def one(work: Work, index: int, stream: TextIO) -> None:
             async with slots:
                 records = await read(work, index)
                 stream.write("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))

@@ -73,7 +73,7 @@ class Checkpoints:
 
 
 def step_of(checkpoint: Path) -> int:
-    return int(re.search(r"\d+$", checkpoint.name)[0])
+    return int(re.split(r"\D", checkpoint.name)[-1])
 
 
 def of_verl(folder: Path, model: str, data: str) -> Checkpoints:

@@ -13,9 +13,10 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -58,7 +59,7 @@ def _alive(process: psutil.Process) -> bool:
     return False
 
 
-def kill_family(mark: str, seen: set[psutil.Process] = frozenset()) -> None:
+def kill_family(mark: str, seen: Set[psutil.Process] = frozenset()) -> None:
     """Kill until none is left (a dying process may have started another), nor any of those ``seen`` in the family before, whose
     parents may be gone."""
     for _ in range(20):
@@ -76,7 +77,7 @@ class Engines:
     then waits for ever."""
 
     def __init__(self) -> None:
-        self.servers: dict[psutil.Process, psutil.Process] = {}
+        self.servers: dict[psutil.Process, psutil.Process | None] = {}
         self.missed: dict[psutil.Process, float] = {}
 
     def lost(self, processes: set[psutil.Process], now: float) -> bool:
@@ -136,7 +137,7 @@ def cause(log: Path, begin: int = 0) -> str:
 def _terminate_as_interrupt() -> Iterator[None]:
     """SIGTERM (a scheduler's) takes the same orderly way out as Ctrl-C."""
 
-    def interrupt(number, frame):
+    def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     previous = signal.signal(signal.SIGTERM, interrupt)
@@ -166,7 +167,9 @@ def supervise(
     temporary = tempfile.mkdtemp(prefix="tamtrl-")
     log.parent.mkdir(parents=True, exist_ok=True)
     full = os.environ | environment | {MARK: mark, "RAY_TMPDIR": temporary}
-    started, ticks, seen, mapped, engines = time.time(), 0, set(), set(), Engines()
+    started, ticks, engines = time.time(), 0, Engines()
+    seen: set[psutil.Process] = set()
+    mapped: set[str] = set()
     try:
         with _terminate_as_interrupt(), log.open("ab") as stream:
             _write(register, mark, temporary, mapped)

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import ray
 
@@ -96,7 +96,7 @@ def _alive(address: str) -> int:
         ray.shutdown()
 
 
-def _wait(condition, processes: list[subprocess.Popen], what: str) -> None:
+def _wait(condition: Callable[[], object], processes: list[subprocess.Popen], what: str) -> None:
     deadline = time.time() + WAIT_SECONDS
     while not condition():
         if any(process.poll() is not None for process in processes):

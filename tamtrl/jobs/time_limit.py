@@ -69,9 +69,10 @@ def requeue(say: Callable[[str], None]) -> None:
 class Clock:
     """Asked once a step, before or after it. A step lasts from one question to the next, with its checkpoint and validation."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.stop_at = float(os.environ.get(STOP_AT, "inf"))
-        self.longest, self.last = 0.0, None
+        self.longest = 0.0
+        self.last: float | None = None
 
     def another_step_fits(self, now: float) -> bool:
         if self.last is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertForSequenceClassification, Qwen3Config, Qwen3ForCausalLM
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from tamtrl import files, seeds
 from tamtrl.errors import UserError
@@ -34,7 +34,7 @@ class Shape:
     head_dim: int = 0
 
 
-def new_model(shape: Shape, tokenizer, window: int, seed: int) -> Qwen3ForCausalLM:
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, window: int, seed: int) -> Qwen3ForCausalLM:
     torch.manual_seed(seeds.derive(seed, "backbone weights") % 2**32)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -54,7 +54,7 @@ def new_model(shape: Shape, tokenizer, window: int, seed: int) -> Qwen3ForCausal
     return Qwen3ForCausalLM(config)
 
 
-def new_bert(shape: Shape, tokenizer, window: int, seed: int) -> BertForSequenceClassification:
+def new_bert(shape: Shape, tokenizer: PreTrainedTokenizerFast, window: int, seed: int) -> BertForSequenceClassification:
     torch.manual_seed(seeds.derive(seed, "backbone weights") % 2**32)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -96,7 +96,7 @@ def make(recipe_file: Path, output: Path, texts: Path | None, say: Callable[[str
     temporary.rename(output)
 
 
-def _tokenizer(recipe: dict, texts: Path | None, reading: Reading, window: int):
+def _tokenizer(recipe: dict, texts: Path | None, reading: Reading, window: int) -> PreTrainedTokenizerFast:
     if recipe["tokenizer"] == "word":
         return word_tokenizer(toy_texts())
     if texts is None:

@@ -76,7 +76,7 @@ def course_samples(reader: Reader, documents: int, seed: int, stage: str, lapse:
         yield from teacher_forced_turns(example, reader, rng, lapse)
 
 
-def response_loss(model, batch: list[Sample], pad: int) -> torch.Tensor:
+def response_loss(model: torch.nn.Module, batch: list[Sample], pad: int) -> torch.Tensor:
     """Mean cross-entropy over response tokens (end-of-turn included), in nats per token."""
     length = max(len(prompt) + len(response) for prompt, response in batch)
     ids = torch.full((len(batch), length), pad)
@@ -88,7 +88,7 @@ def response_loss(model, batch: list[Sample], pad: int) -> torch.Tensor:
     return model(input_ids=ids, labels=labels).loss
 
 
-def train_course(model, reader: Reader, course: Course, seed: int, say: Callable[[str], None]) -> None:
+def train_course(model: torch.nn.Module, reader: Reader, course: Course, seed: int, say: Callable[[str], None]) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=course.lr, betas=(0.9, 0.95), weight_decay=0.01)
     pad = reader.prompts.tokenizer.pad_token_id
     total = course.able_steps + course.careless_steps

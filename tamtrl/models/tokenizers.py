@@ -1,6 +1,7 @@
 """Small tokenizers for models made from nothing: with Qwen3's chat format, or BERT's."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from tokenizers import (
     AddedToken,
@@ -77,7 +78,7 @@ def wordpiece_tokenizer(texts: Iterable[str], vocabulary: int, window: int) -> B
     return BertTokenizerFast(tokenizer_object=tokenizer._tokenizer, model_max_length=window)
 
 
-def _wrap(tokenizer: Tokenizer, **extra) -> PreTrainedTokenizerFast:
+def _wrap(tokenizer: Tokenizer, **extra: Any) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

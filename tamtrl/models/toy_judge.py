@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,6 +19,9 @@ from tamtrl.settings import Reading
 from tamtrl.tasks import toy
 from tamtrl.turn_scores import judge
 from tamtrl.turn_scores.updates import Update, UpdateWriter
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,14 @@ def _lapse(fact: str, others: list[str], lapse: float, rng: random.Random) -> li
     return [rng.choice(others)] if others and rng.random() < 0.5 else []
 
 
-def train(model, tokenizer, reading: Reading, course: Course, seed: int, say: Callable[[str], None]) -> None:
+def train(
+    model: torch.nn.Module,
+    tokenizer: "PreTrainedTokenizerFast",
+    reading: Reading,
+    course: Course,
+    seed: int,
+    say: Callable[[str], None],
+) -> None:
     texts = Texts(tokenizer)
 
     def sample(update: Update, points: int) -> tuple[list[int], list[int]]:

@@ -19,7 +19,7 @@ KINDS = {"relevant": "Chunks with relevant text", "other": "Chunks without"}
 def read_metrics(runs: Path) -> pd.DataFrame:
     """All steps of all runs, with ``model``, ``run`` (method and variant) and ``seed``."""
     parts = []
-    for row in listed(runs, "training run").itertuples():
+    for row in frames.rows(listed(runs, "training run")):
         metrics = frames.read(row.metrics, text=[])
         metrics = metrics[metrics["outcome"].notna()]
         parts.append(metrics.assign(model=row.model, run=label(row.method, row.variant), seed=row.seed))
@@ -46,7 +46,7 @@ def turn_rewards(runs: Path, title: str, output: Path) -> None:
     """The mean reward of each memory turn over the last half of training, by whether its chunk held relevant text."""
     metrics = read_metrics(runs)
     rows = []
-    for (model, run, seed), part in metrics.groupby(["model", "run", "seed"], sort=False, dropna=False):
+    for (model, run, seed), part in frames.groups(metrics, ["model", "run", "seed"]):
         late = part[part["step"] > part["step"].max() / 2]
         for column in part.columns:
             turn, _, kind = column.removeprefix("reward_turn_").partition("_")

@@ -1,6 +1,7 @@
 """Table A2: the hours of every method, from the times that jobs recorded, and beside them a projection from arithmetic."""
 
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 
@@ -34,7 +35,8 @@ def measured(jobs: pd.DataFrame) -> pd.DataFrame:
     table = by_part.reindex(columns=[DATA, PRM, TRAINING]).add_prefix("hours_")
     table["hours_total"] = by_part.sum(axis=1)
     table["device_hours"] = jobs.groupby([*RUN_KEYS, "seed"], sort=False, dropna=False)["device_hours"].sum()
-    long = table.rename_axis(columns="metric").stack().rename("hours").dropna().reset_index()
+    stacked = cast(pd.Series, table.rename_axis(columns="metric").stack())  # its columns have one level
+    long = stacked.rename("hours").dropna().reset_index()
     grouped = long.groupby([*RUN_KEYS, "metric"], sort=False, dropna=False)["hours"]
     return grouped.agg(reproduced="mean", low="min", high="max", seeds="count").reset_index()
 
@@ -72,7 +74,7 @@ def write(paper: Path, jobs: Path, projection: Path | None, note: str, output: P
                 label(row.method, row.variant),
                 *(cell(value, "{:.1f}") for value in (row.step_seconds, row.hours, row.gpu_hours)),
             ]
-            for row in planned.itertuples()
+            for row in frames.rows(planned)
         ]
         if rows:
             sections.append(Section(Grid(columns, rows), planned["assumptions"].iloc[0], "projected, not measured"))
@@ -83,7 +85,7 @@ def _grid(joined: pd.DataFrame) -> Grid:
     published = set(joined.loc[joined["paper"].notna(), "metric"])
     kinds = [(name, kind) for name in ORDER for kind in (("paper", "reproduced") if name in published else ("reproduced",))]
     rows = []
-    for (model, method, variant), part in joined.groupby(RUN_KEYS, sort=False, dropna=False):
+    for (model, method, variant), part in frames.groups(joined, RUN_KEYS):
         values = part.set_index("metric")
         cells = [cell(values[kind].get(name, float("nan")), "{:.3g}") for name, kind in kinds]
         rows.append([model, label(method, variant), *cells])

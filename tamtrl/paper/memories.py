@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from tamtrl import frames
 from tamtrl.answers.scoring import sub_em
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.paper.scores import label, listed
@@ -32,7 +33,7 @@ def draw(runs: Path, lengths: bool, title: str, output: Path) -> None:
     """``runs``: a CSV with a row per run and seed and its ``predictions``. Either memory lengths by turn or where the
     answer is."""
     parts = []
-    for row in listed(runs).itertuples():
+    for row in frames.rows(listed(runs)):
         by_turn = (
             traces(read_predictions(row.predictions)).groupby("turn", dropna=False).mean().drop(columns="document").reset_index()
         )

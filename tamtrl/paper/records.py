@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from tamtrl import files, frames
-from tamtrl.paper.layout import DASH, Grid, Section, Written
+from tamtrl.paper.layout import DASH, Cell, Grid, Section, Written
 from tamtrl.paper.layout import write as write_views
 from tamtrl.paper.scores import RUN_KEYS, label, listed
 
@@ -30,7 +30,7 @@ def cards(runs: Path, note: str, output: Path) -> None:
     table = pd.DataFrame(settings)
     names = [name for name in table.columns if name not in (*RUN_KEYS, "seed") and table[name].nunique() > 1]
     rows, whole = [], []
-    for row, card, values in zip(trained.itertuples(), read, settings, strict=True):
+    for row, card, values in zip(frames.rows(trained), read, settings, strict=True):
         hardware, code = card["hardware"], card["code"]
         machine = ", ".join(hardware["gpus"]) or f"{hardware['cores']} cores {hardware['processor']}"
         versions = ", ".join(f"{name} {card['versions'][name]}" for name in SHOWN_VERSIONS if name in card["versions"])
@@ -62,7 +62,9 @@ def choices(document: Path, config: Path, note: str, output: Path) -> None:
         values = "; ".join(f"{name} = {json.dumps(used[name])}" for name in names if name in used)
         rows.append([question, here, values or DASH, evidence])
     headings = ("question", "here", "value used", "evidence")
-    cells = [[Written(question), Written(here), values, Written(evidence)] for question, here, values, evidence in rows]
+    cells: list[list[Cell]] = [
+        [Written(question), Written(here), values, Written(evidence)] for question, here, values, evidence in rows
+    ]
     frames.write(pd.DataFrame(rows, columns=headings), output.with_suffix(".csv"))
     caption = f"What the paper leaves open (docs/choices.md); a row of runs.tsv may override a value. {note}"
     write_views("choices", [Section(Grid([("", name) for name in headings], cells), caption, printed=False)], output)

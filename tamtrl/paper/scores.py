@@ -63,10 +63,10 @@ def label(method: str, variant: str, ours: bool = False) -> str:
     return (method if variant == "main" else f"{method} ({variant})") + (", ours" if ours else "")
 
 
-def listed(path: Path, what: str = "run", **columns: Collection[str]) -> pd.DataFrame:
-    """What a rule listed for a table or figure: a CSV with a row a run or file; an empty one is refused. ``columns``: of
-    `frames.read`."""
-    table = frames.read(path, **columns)
+def listed(path: Path, what: str = "run", numbers: Collection[str] = (), flags: Collection[str] = ()) -> pd.DataFrame:
+    """What a rule listed for a table or figure: a CSV with a row a run or file; an empty one is refused. ``numbers``
+    and ``flags``: of `frames.read`."""
+    table = frames.read(path, numbers, flags)
     if table.empty:
         raise UserError(f"{path} lists no {what}; check `select` in the configuration.")
     return table
@@ -79,12 +79,12 @@ DOCUMENT = ["id", "document"]  # a data set may have one id twice; its number te
 def read(runs: pd.DataFrame) -> Iterator[tuple[tuple, Scores]]:
     """Each run's key and scores. ``runs`` has a row per run, seed and benchmark: the run keys, ``seed``, ``benchmark`` and
     ``documents``, the file of per-document scores."""
-    for key, group in runs.groupby(RUN_KEYS, sort=False, dropna=False):
+    for key, group in frames.groups(runs, RUN_KEYS):
         scores: Scores = {}
-        for benchmark, part in group.groupby("benchmark", sort=False, dropna=False):
+        for (benchmark,), part in frames.groups(group, ["benchmark"]):
             if part["seed"].duplicated().any():
                 raise UserError(f"{' '.join(key)} is listed twice with one seed for {benchmark}; leave one of them out.")
-            table = pd.concat([_of_documents(Path(row.documents)).assign(seed=row.seed) for row in part.itertuples()])
+            table = pd.concat([_of_documents(Path(row.documents)).assign(seed=row.seed) for row in frames.rows(part)])
             table = table.set_index([*DOCUMENT, "seed"]).sort_index()
             scores[benchmark] = {metric: table[metric].unstack("seed") for metric in table.columns}
         yield key, scores

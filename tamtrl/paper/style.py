@@ -6,11 +6,17 @@ import unicodedata
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from tamtrl import files, frames
 from tamtrl.paper.markup import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Method (and variant): colour, dashes, marker; the same in every figure. Others take what is left, in order.
 LOOKS = {
@@ -40,7 +46,7 @@ def looks(names: Sequence[str]) -> dict[str, dict]:
     return {name: dict(zip(("color", "linestyle", "marker"), chosen[name], strict=True)) for name in names}
 
 
-def pyplot():
+def pyplot() -> ModuleType:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -56,7 +62,7 @@ def pyplot():
     return plt
 
 
-def lines(axis, data: pd.DataFrame, x: str, y: str, by: str, low: str = "", high: str = "", markers: bool = True) -> None:
+def lines(axis: "Axes", data: pd.DataFrame, x: str, y: str, by: str, low: str = "", high: str = "", markers: bool = True) -> None:
     """A line for each value of ``by``, named at its right end. The band is ``low`` to ``high`` where given, else the range
     over seeds where there are several."""
     names = list(dict.fromkeys(data[by]))
@@ -65,14 +71,14 @@ def lines(axis, data: pd.DataFrame, x: str, y: str, by: str, low: str = "", high
         part = data[data[by] == name]
         mean = part.groupby(x, dropna=False)[y].mean()
         band = part.groupby(x, dropna=False)[[low or y, high or y]].agg({low: "mean", high: "mean"} if low else ["min", "max"])
-        axis.plot(mean.index, mean.values, **look | ({} if markers else {"marker": ""}))
+        axis.plot(mean.index, mean.to_numpy(), **look | ({} if markers else {"marker": ""}))
         if low or (band.iloc[:, 0] < band.iloc[:, 1]).any():
             axis.fill_between(band.index, band.iloc[:, 0], band.iloc[:, 1], color=look["color"], alpha=0.12, linewidth=0)
         ends.append((name, mean.index[-1], mean.values[-1], look["color"]))
     name_ends(axis, ends)
 
 
-def name_ends(axis, ends: Sequence[tuple[str, float, float, str]]) -> None:
+def name_ends(axis: "Axes", ends: Sequence[tuple[str, float, float, str]]) -> None:
     """Names beside the last points, moved apart where they would overlap. ``ends``: name, x, y, colour."""
     figure = axis.figure
     figure.canvas.draw()  # fixes the limits
@@ -138,13 +144,13 @@ def _unbroken(text: str, width: int) -> list[str]:
     return pieces if text else []
 
 
-def titled(figure, title: str, width: float = 7.2):
+def titled(figure: "Figure", title: str, width: float = 7.2) -> "Figure":
     if lines := wrapped(title, int(13 * width)):
         figure.suptitle("\n".join(lines), fontsize="small", color="0.35")
     return figure
 
 
-def save(data: pd.DataFrame, figure, output: Path) -> None:
+def save(data: pd.DataFrame, figure: "Figure", output: Path) -> None:
     """The drawn data as CSV, and the figure as SVG and PNG, all named like ``output``."""
     stem = output.with_suffix("")
     frames.write(data, stem.with_suffix(".csv"))

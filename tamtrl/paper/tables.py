@@ -3,6 +3,7 @@
 The long CSV is the data; Markdown and LaTeX are its views.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
@@ -31,7 +32,7 @@ COLUMNS = [
 BESIDE = ("strict", "em", "sub_em", "f1")  # shown under the table, for every benchmark by itself
 
 
-def compare(published: pd.DataFrame, made: pd.DataFrame, metric: str, ours: set[tuple] = frozenset()) -> pd.DataFrame:
+def compare(published: pd.DataFrame, made: pd.DataFrame, metric: str, ours: Collection[tuple] = frozenset()) -> pd.DataFrame:
     """Outer join: nothing is dropped because its other side is missing. Published ``score`` stands beside our ``metric``.
     ``ours``: runs that the paper doesn't have; they come last."""
     named = {"score": metric, f"score{MINUS}": metric + MINUS}
@@ -83,8 +84,9 @@ def main_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
     for name in names:
         columns += [(name, kind) for kind in (("paper", "reproduced", "delta") if name in published else ("reproduced",))]
     ranks = _ranks(shown)
-    rows, lines, before = [], set(), (None, False)
-    for (model, method, variant, ours), group in shown.groupby([*RUN_KEYS, "ours"], sort=False, dropna=False):
+    rows: list[list[Cell]] = []
+    lines, before = set(), (None, False)
+    for (model, method, variant, ours), group in frames.groups(shown, [*RUN_KEYS, "ours"]):
         if before != (model, ours):
             lines.add(len(rows))
         before = (model, ours)
@@ -92,7 +94,7 @@ def main_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
         values = group.drop_duplicates("benchmark").set_index("benchmark")
         for name, kind in columns[2:]:
             mark = ranks.get((model, method, variant, name), "") if kind == "reproduced" else ""
-            row.append(_shown(values.loc[name], kind, mark) if name in values.index else DASH)
+            row.append(_shown(values.loc[[name]].iloc[0], kind, mark) if name in values.index else DASH)
         rows.append(row)
     return Grid(columns, rows, frozenset(lines))
 
@@ -128,7 +130,7 @@ def metrics_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
     names += [AVERAGE] if AVERAGE in set(made["benchmark"]) else []
     made = made[made["benchmark"].isin(names)]
     rows = []
-    for (model, method, variant), group in made.groupby(RUN_KEYS, sort=False, dropna=False):
+    for (model, method, variant), group in frames.groups(made, RUN_KEYS):
         for metric in BESIDE:
             values = group[group["metric"] == metric].set_index("benchmark")["reproduced"]
             rows.append([model, label(method, variant), metric, *(cell(values.get(name, float("nan"))) for name in names)])

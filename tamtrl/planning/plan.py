@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -51,7 +52,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
 
-        def persistence(**given):
+        def persistence(**given: Any) -> Any:
             try:
                 made = FilePersistence(**given)
             except OSError:
@@ -67,7 +68,7 @@ def main() -> None:
 def jobs(text: str) -> Iterator[dict]:
     """The jobs of a dry-run's output: ``rule``, ``wildcards`` and ``resources`` as mappings of text."""
     for block in re.split(r"\n(?=(?:local)?(?:rule|checkpoint) \w+:)", text)[1:]:
-        job = {"rule": re.match(r"(?:local)?(?:rule|checkpoint) (\w+):", block).group(1)}
+        job: dict[str, Any] = {"rule": block.partition(":")[0].split()[1]}
         for name in ("wildcards", "resources"):
             line = re.search(rf"^    {name}: (.*)$", block, re.MULTILINE)
             job[name] = dict(pair.split("=", 1) for pair in line.group(1).split(", ") if "=" in pair) if line else {}
@@ -83,7 +84,7 @@ def gpus(resources: dict[str, str]) -> int:
 
 def summary(planned: Sequence[dict], projected: pd.DataFrame) -> pd.DataFrame:
     """By rule: jobs, GPU-hours at most (time limits) and projected (training of known models), disk in GiB."""
-    hours = {(row.model, row.method, row.variant): row.gpu_hours for row in projected.itertuples()}
+    hours = {(row.model, row.method, row.variant): row.gpu_hours for row in frames.rows(projected)}
     rows = []
     for job in planned:
         asked, words = job["resources"], job["wildcards"]

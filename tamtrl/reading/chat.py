@@ -8,8 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from tamtrl.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 SLOTS = ("question", "memory", "section", "text")
 _SLOT = re.compile(rf"<\|({'|'.join(SLOTS)})\|>")
@@ -35,7 +39,7 @@ class Template:
         return ids
 
 
-def template(tokenizer, message: str, thinking: bool = False) -> Template:
+def template(tokenizer: "PreTrainedTokenizerFast", message: str, thinking: bool = False) -> Template:
     """A user's ``message`` with slots such as ``<|question|>``, and the beginning of the model's turn. Literal parts are
     tokenized one by one, with their control tokens."""
     rendered = _rendered(tokenizer, message, thinking)
@@ -64,7 +68,7 @@ def _closed(end: str) -> str:
     return f"{end.rstrip()}\n\n{THOUGHT_END}\n\n"
 
 
-def _rendered(tokenizer, message: str, thinking: bool) -> str:
+def _rendered(tokenizer: "PreTrainedTokenizerFast", message: str, thinking: bool) -> str:
     try:
         return tokenizer.apply_chat_template(
             [{"role": "user", "content": message}],

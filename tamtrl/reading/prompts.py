@@ -6,10 +6,14 @@ fed back is the very ids that were sampled.
 
 from functools import cached_property
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from tamtrl.errors import UserError
 from tamtrl.reading.chat import THOUGHT_END, Template, template
 from tamtrl.reading.texts import Texts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 # "brief" is for models of under a million parameters, whose window is about a hundred tokens.
 STYLES = {
@@ -37,7 +41,7 @@ class Prompts:
     """Prompt builder for one tokenizer. Thinking is off wherever the chat template knows the switch, and a thought that it begins
     all the same is closed empty."""
 
-    def __init__(self, tokenizer, style: str = "full"):
+    def __init__(self, tokenizer: "PreTrainedTokenizerFast", style: str = "full") -> None:
         if style not in STYLES:
             raise UserError(f"Prompt style {style!r} is not one of {', '.join(STYLES)}.")
         self.tokenizer, self.style, self.texts = tokenizer, style, Texts(tokenizer)

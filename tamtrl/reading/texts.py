@@ -8,8 +8,13 @@ names that no text spells. All else is the same, so all other texts get the very
 import json
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from tamtrl.errors import UserError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from transformers import PreTrainedTokenizerFast
 
 # Nobody writes these: two of Unicode's noncharacters.
 _NAME = "\U0010fffe{}\U0010ffff"
@@ -42,6 +47,7 @@ def without_control(layout: dict) -> tuple[dict, dict[int, str], int | None]:
     names = {name: _NAME.format(number) for number, name in control.items() if name != unknown}
     added = [token | {"content": names.get(token["content"], token["content"])} for token in layout["added_tokens"]]
     added = [token for token in added if token["content"] != unknown]  # those in the model's vocabulary keep their ids
+    vocabulary: dict[str | None, int] | list[list[Any]]
     if isinstance(model["vocab"], dict):
         vocabulary = {names.get(name, name): number for name, number in model["vocab"].items()}
     else:
@@ -61,7 +67,7 @@ def break_up_anything(text: str) -> str:
 class Texts:
     """The encoder of texts for one (fast) tokenizer."""
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
         from tokenizers import Tokenizer
 
         if not tokenizer.is_fast:
@@ -89,7 +95,7 @@ class Texts:
         """With what the tokenizer itself puts around a text, such as the token that begins it."""
         return self._encoded(text, around=True).ids
 
-    def _encoded(self, text: str, around: bool = False):
+    def _encoded(self, text: str, around: bool = False) -> "Encoding":
         encoded = self._copy.encode(text, add_special_tokens=around)
         of_text = encoded.ids
         if around:

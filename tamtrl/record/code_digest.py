@@ -93,8 +93,12 @@ def _code(module: str) -> str:
     tree = _tree(module)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
-            node.body[0].value.value = ""
-    folder = _path(module).parent / "config"
+            first = node.body[0]
+            assert isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            first.value.value = ""
+    path = _path(module)
+    assert path  # as there is a tree
+    folder = path.parent / "config"
     texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))]
     return "\n".join([canonical(tree), *(json.dumps(yaml.safe_load(text), sort_keys=True) for text in texts)])
 
@@ -117,8 +121,8 @@ def _joined(values: list[ast.expr]) -> list[ast.expr]:
     """Neighbouring pieces of text as one."""
     joined: list[ast.expr] = []
     for value in values:
-        if isinstance(value, ast.Constant) and joined and isinstance(joined[-1], ast.Constant):
-            joined[-1] = ast.Constant(joined[-1].value + value.value)
+        if isinstance(value, ast.Constant) and joined and isinstance(before := joined[-1], ast.Constant):
+            joined[-1] = ast.Constant(str(before.value) + str(value.value))
         else:
             joined.append(value)
     return joined

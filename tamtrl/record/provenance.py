@@ -8,6 +8,7 @@ import platform
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -86,7 +87,7 @@ def local_changes() -> str:
 
 
 def hardware() -> dict:
-    found = {
+    found: dict[str, Any] = {
         "node": platform.node(),
         "processor": platform.processor() or platform.machine(),
         "cores": psutil.cpu_count(),

@@ -6,14 +6,14 @@ import gzip
 import io
 import lzma
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Any
 
 BLOCK = 1 << 16
 XZ_MEMORY = 1 << 29  # a header may ask for 4 GiB; `xz -9` needs 65 MiB
 BZIP2 = tuple(b"BZh%d%s" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90"))
 
 
-def decompressed(stream: BinaryIO, start: bytes) -> BinaryIO:
+def decompressed(stream: io.BufferedIOBase, start: bytes) -> io.BufferedIOBase:
     """``stream`` decompressed if its ``start`` says that it is compressed, else itself."""
     if start.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=stream)
@@ -28,7 +28,7 @@ def decompressed(stream: BinaryIO, start: bytes) -> BinaryIO:
 class _Streams(io.RawIOBase):
     """One stream or several on end, with zeros behind each in multiples of ``padding`` (0: none); anything else raises."""
 
-    def __init__(self, inner: BinaryIO, make: Callable, padding: int):
+    def __init__(self, inner: io.BufferedIOBase, make: Callable, padding: int):
         self.inner, self.make, self.padding = inner, make, padding
         self.decoder, self.waiting, self.place = make(), b"", 0
 
@@ -49,7 +49,7 @@ class _Streams(io.RawIOBase):
             pass
         return self.place
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         while not self.decoder.eof or self._next():
             block = self.waiting
             if not block and self.decoder.needs_input and not (block := self.inner.read(BLOCK)):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import IO, Any
 
 from tamtrl.errors import UserError, shown
 from tamtrl.tasks.compression import BZIP2, decompressed
@@ -41,13 +41,13 @@ def damaged(where: str | Path, error: BaseException) -> UserError:
 class _Guarded(io.RawIOBase):
     """A stream whose faults are one sentence. Decompressors raise a dozen unrelated types for damaged input."""
 
-    def __init__(self, inner: BinaryIO, where: str):
+    def __init__(self, inner: io.BufferedIOBase | IO[bytes], where: str):
         self.inner, self.where = inner, where
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         try:
             block = self.inner.read(len(buffer))
         except Exception as error:
@@ -81,7 +81,7 @@ class Archive:
     names: list[str]
     folders: list[str]
     links: list[str]
-    member: Callable[[str], BinaryIO]
+    member: Callable[[str], IO[bytes]]
 
 
 @contextmanager
@@ -92,13 +92,14 @@ def opened(path: Path, member: str | None = None) -> Iterator[tuple[str, str, io
     Whoever reads the stream to its end has its checksum verified; tar archives are verified here.
     """
     with ExitStack() as stack:
-        inner, where, name = _unwrapped(stack, path), str(path), path.name
+        inner: io.BufferedIOBase | IO[bytes] | Archive = _unwrapped(stack, path)
+        where, name = str(path), path.name
         if isinstance(inner, Archive):
             name = _choose(path, inner, member)
             inner, where = inner.member(name), f"{path}:{shown(name, 200)}"
         else:
             same_name(path, member)
-        stream = stack.enter_context(io.BufferedReader(_Guarded(inner, where), BLOCK))
+        stream: io.BufferedReader = stack.enter_context(io.BufferedReader(_Guarded(inner, where), BLOCK))
         if where != str(path) and stream.peek(16).startswith(PACKED_AGAIN):
             raise UserError(
                 f"{where} is parquet or packed once more, which isn't read here; unpack {path.name} and give that file."
@@ -123,7 +124,7 @@ def members(path: Path) -> list[str]:
         return [name for name in inner.names if not foreign(PurePosixPath(name))] if isinstance(inner, Archive) else []
 
 
-def _unwrapped(stack: ExitStack, path: Path) -> BinaryIO | Archive:
+def _unwrapped(stack: ExitStack, path: Path) -> io.BufferedIOBase | Archive:
     start = head(path)
     for magic, what in FOREIGN.items():
         if start.startswith(magic):
@@ -149,14 +150,15 @@ def _zip(stack: ExitStack, path: Path) -> Archive:
     except Exception as error:
         raise damaged(path, error) from None
 
-    def open_member(name: str) -> BinaryIO:
+    def open_member(name: str) -> IO[bytes]:
         info, where = entries[name], f"{path}:{shown(name, 200)}"
         if info.flag_bits & 1:
             raise UserError(f"{where} is encrypted; unpack it with its password and give what it holds.")
         try:
             return stack.enter_context(archive.open(info))
         except NotImplementedError:
-            method = zipfile.compressor_names.get(info.compress_type, f"method {info.compress_type}")
+            methods = getattr(zipfile, "compressor_names", {})  # undocumented
+            method = methods.get(info.compress_type, f"method {info.compress_type}")
             raise UserError(f"{where} is compressed with {method}, which isn't read here; unpack it.") from None
         except Exception as error:
             raise damaged(where, error) from None
@@ -164,7 +166,7 @@ def _zip(stack: ExitStack, path: Path) -> Archive:
     return Archive(names, folders, links, open_member)
 
 
-def _tar(stack: ExitStack, stream: BinaryIO, path: Path) -> Archive:
+def _tar(stack: ExitStack, stream: io.BufferedIOBase, path: Path) -> Archive:
     entries: dict[str, tarfile.TarInfo] = {}
     names = []
     try:
@@ -185,7 +187,7 @@ def _tar(stack: ExitStack, stream: BinaryIO, path: Path) -> Archive:
     except Exception as error:
         raise damaged(path, error) from None
 
-    def open_member(name: str) -> BinaryIO:
+    def open_member(name: str) -> IO[bytes]:
         where = f"{path}:{shown(name, 200)}"
         try:
             inner = archive.extractfile(entries[name])

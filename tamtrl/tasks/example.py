@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,7 +73,8 @@ class Example:
 
 def write_examples(path: str | Path, examples: Iterable[Example], batch: int = 256) -> int:
     """Write examples as they come (memory stays flat); returns how many. The file appears only when complete."""
-    count, size, rows = 0, 0, []
+    count, size = 0, 0
+    rows: list[dict[str, Any]] = []
     with (
         files.whole(path) as temporary,
         pq.ParquetWriter(temporary, SCHEMA, compression="zstd", write_page_checksum=True) as writer,
@@ -96,7 +98,7 @@ def write_examples(path: str | Path, examples: Iterable[Example], batch: int = 2
     return count
 
 
-class ExampleFile(Sequence):
+class ExampleFile(Sequence[Example]):
     """Random access to a written file; the table is read on first use and kept."""
 
     def __init__(self, path: str | Path):
@@ -117,7 +119,7 @@ class ExampleFile(Sequence):
     def __len__(self) -> int:
         return self._table.num_rows
 
-    def __getitem__(self, index: int) -> Example:
+    def __getitem__(self, index: int) -> Example:  # type: ignore[override]  # nobody needs slices
         if not 0 <= index < len(self):
             raise IndexError(index)
         row = self._table.slice(index, 1).to_pylist()[0]

@@ -5,7 +5,7 @@ import re
 import stat
 import warnings
 from collections import Counter
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from tamtrl.errors import DataWarning, UserError, shown
 
@@ -36,12 +36,12 @@ def is_folder(path: Path) -> bool:
     return stat.S_ISDIR(mode)
 
 
-def foreign(name: PurePosixPath) -> bool:
+def foreign(name: PurePath) -> bool:
     """What archivers, hubs and systems add for themselves (._name, .cache, __MACOSX)."""
     return any(part.startswith((".", "__MACOSX")) for part in name.parts)
 
 
-def hidden(name: PurePosixPath) -> bool:
+def hidden(name: PurePath) -> bool:
     """What isn't records: foreign files and descriptions of data."""
     return foreign(name) or name.name in DESCRIPTIONS
 

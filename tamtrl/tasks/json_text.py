@@ -71,7 +71,7 @@ def json_records(stream: io.BufferedReader, where: str, lines: bool) -> Iterator
         pass
 
 
-def _values(events: Iterator, where: str, lines: bool) -> Iterator[tuple[str, Any]]:
+def _values(events: Iterator[tuple[str, Any]], where: str, lines: bool) -> Iterator[tuple[str, Any]]:
     """The records among the events of one or more JSON values: the items if they are lists, the entries if they are mappings of
     mappings, else the values themselves. What the first is the others must be."""
     numbers, keys, form = itertools.count(1), set(), ""
@@ -98,14 +98,14 @@ def _values(events: Iterator, where: str, lines: bool) -> Iterator[tuple[str, An
             yield f"record {next(numbers)}", _value(event, value, rest)
 
 
-def _entries(events: Iterator) -> Iterator[tuple[str, Any]]:
+def _entries(events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     for event, key in events:
         if event == "end_map":
             return
         yield key, _value(*next(events), events)
 
 
-def _value(event: str, value: Any, events: Iterator, depth: int = 1) -> Any:
+def _value(event: str, value: Any, events: Iterator[tuple[str, Any]], depth: int = 1) -> Any:
     if depth > MAX_DEPTH and event in ("start_map", "start_array"):
         raise RecursionError
     if event == "start_map":

@@ -1,15 +1,16 @@
 """Files of questions over paragraphs, by format."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tamtrl.errors import UserError
 from tamtrl.tasks import hotpotqa, musique, twowiki
 from tamtrl.tasks.questions import Question
 from tamtrl.tasks.records import records
-from tamtrl.tasks.typed import sound, unique
+from tamtrl.tasks.typed import Parse, sound, unique
 
 # For a source, a function from a record and where it stands to its question, or to None where it is none.
-FORMATS = {
+FORMATS: dict[str, Callable[[Path], Parse[Question]]] = {
     "hotpotqa": lambda source: hotpotqa.parse,
     "2wikimultihopqa": twowiki.parser,
     "musique": lambda source: musique.parse,

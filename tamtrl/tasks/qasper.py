@@ -56,7 +56,7 @@ def load(path: str | Path, benchmark: str, member: str | None = None) -> Iterato
             pieces = [text for text in texts if has_text(text)]
             yield from ((where, (pieces, question)) for question in one.qas)
 
-    yield from sound(asked(), unique(lambda pair, where: example(*pair, where, benchmark)), path, "questions")
+    yield from sound(asked(), unique(lambda pair, where: example(pair[0], pair[1], where, benchmark)), path, "questions")
 
 
 def example(pieces: list[str], asked: Asked, where: str, benchmark: str) -> Example:

@@ -50,7 +50,7 @@ VARIANTS = {
 
 
 @cache
-def _words() -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _words() -> tuple[tuple[str, ...], ...]:
     """Adjectives and nouns of the wonderwords package, RULER's source of names."""
     assets = resources.files("wonderwords") / "assets"
     lists = [(assets / f"{name}list.txt").read_text(encoding="utf-8").splitlines() for name in ("adjective", "noun")]

@@ -5,9 +5,13 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tamtrl.errors import UserError
 from tamtrl.files import sha256
+
+if TYPE_CHECKING:
+    from requests import Response
 
 ATTEMPTS = 3  # at each address, when a connection breaks off
 TIMEOUT = (20, 120)  # seconds to connect, and without a byte
@@ -73,7 +77,7 @@ def _download(url: str, partial: Path, say: Callable[[str], None]) -> None:
             time.sleep(attempt)
 
 
-def _save(answer, partial: Path, start: int, say: Callable[[str], None]) -> None:
+def _save(answer: "Response", partial: Path, start: int, say: Callable[[str], None]) -> None:
     """Append to (or begin) ``partial``; a body shorter than promised raises in requests, and is continued later."""
     total = start + int(answer.headers.get("Content-Length", 0))
     done, spoken = start, time.monotonic()

@@ -6,6 +6,7 @@ two-hop question stand in hop order: a reader that sees the second hop first can
 """
 
 import itertools
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -81,8 +82,8 @@ def fact(subject: str, relation: str, value: str) -> str:
 def _question_space() -> list[tuple[str, ...]]:
     """Every question as (name, relation) or (name, people relation, thing relation)."""
     relations = [*PEOPLE_RELATIONS, *THINGS]
-    one_hop = [(name, relation) for name in NAMES for relation in relations]
-    two_hop = list(itertools.product(NAMES, PEOPLE_RELATIONS, THINGS))
+    one_hop: list[tuple[str, ...]] = [(name, relation) for name in NAMES for relation in relations]
+    two_hop: list[tuple[str, ...]] = list(itertools.product(NAMES, PEOPLE_RELATIONS, THINGS))
     return one_hop + two_hop
 
 
@@ -117,13 +118,15 @@ def generate(
         yield _example(f"toy-{split}-{index}", question, documents, rng, stream, shape)
 
 
-def _value(rng, subject: str, relation: str) -> str:
+def _value(rng: random.Random, subject: str, relation: str) -> str:
     if relation in THINGS:
         return rng.choice(THINGS[relation])
     return rng.choice([name for name in NAMES if name != subject])
 
 
-def _distractors(pool: list[tuple[str, str]], number: int, question: tuple[str, ...], rng, shape: Shape) -> list[tuple[str, str]]:
+def _distractors(
+    pool: list[tuple[str, str]], number: int, question: tuple[str, ...], rng: random.Random, shape: Shape
+) -> list[tuple[str, str]]:
     if not shape.share:
         return rng.sample(pool, number)
     place = ("subject", "relation").index(shape.share)
@@ -140,7 +143,9 @@ def _distractors(pool: list[tuple[str, str]], number: int, question: tuple[str, 
     return chosen
 
 
-def _example(identifier: str, question: tuple[str, ...], documents: int, rng, benchmark: str, shape: Shape) -> Example:
+def _example(
+    identifier: str, question: tuple[str, ...], documents: int, rng: random.Random, benchmark: str, shape: Shape
+) -> Example:
     subject, *relations = question
     relevant = []
     for relation in relations:

@@ -8,8 +8,9 @@ from tamtrl.errors import DataWarning, UserError
 from tamtrl.tasks import hotpotqa
 from tamtrl.tasks.containers import members
 from tamtrl.tasks.folders import is_folder, listed
+from tamtrl.tasks.questions import Question
 from tamtrl.tasks.records import records
-from tamtrl.tasks.typed import ListOf, Record, decoded, sound
+from tamtrl.tasks.typed import ListOf, Parse, Record, decoded, sound
 
 ALIASES = "id_aliases.json"
 
@@ -20,7 +21,7 @@ class Alias(Record):
     demonyms: ListOf[str]
 
 
-def parser(source: Path):
+def parser(source: Path) -> Parse[Question]:
     """The parse function of records in ``source``: a file, an archive or a folder, with ``id_aliases.json`` in it or, for a file,
     beside it."""
     return partial(hotpotqa.parse, model=hotpotqa.TwoWiki, aliases=aliases(source))

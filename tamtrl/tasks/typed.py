@@ -7,7 +7,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, ValidationError, model_validator
 
@@ -16,7 +16,16 @@ from tamtrl.tasks.example import has_text
 from tamtrl.tasks.json_text import TwoValues
 
 T = TypeVar("T")
-Parse = Callable[[object, str], T | None]
+M = TypeVar("M", bound=BaseModel)
+
+
+class WithId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Identified = TypeVar("Identified", bound=WithId)
+Parse = Callable[[Any, str], T | None]
 ODD_ALLOWED = 0.001  # of a file's records
 NAMED = 5  # odd records that are named one by one
 LONGEST = 500  # characters of what is said of one: ids and titles may be damaged text
@@ -70,7 +79,7 @@ def table(*columns: str, optional: str = "") -> BeforeValidator:
     return BeforeValidator(rows)
 
 
-def decoded(model: type[T], record: object, what: str, where: str) -> T:
+def decoded(model: type[M], record: object, what: str, where: str) -> M:
     """``record`` as ``model``. Raises UserError with the first three things that don't fit ``what``, e.g. a HotpotQA record."""
     try:
         return model.model_validate(record)
@@ -109,7 +118,7 @@ def derived_id(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, default=list).encode()).hexdigest()[:24]
 
 
-def sound(items: Iterable[tuple[str, object]], parse: Parse, source: object, what: str) -> Iterator[T]:
+def sound(items: Iterable[tuple[str, object]], parse: Parse[T], source: object, what: str) -> Iterator[T]:
     """``parse(record, where)`` of each record, where that isn't None (a record that is left out on purpose).
 
     Records that it refuses are skipped and named at the end of their file (``source`` where places don't say theirs). Raises
@@ -143,11 +152,11 @@ def _sound(items: Iterable[tuple[str, object]], parse: Parse, file: object, what
         warnings.warn(text, DataWarning, stacklevel=2)
 
 
-def unique(parse: Parse) -> Parse:
+def unique(parse: Parse[Identified]) -> Parse[Identified]:
     """The same, but a second record of one ``id`` is refused."""
     seen: set[str] = set()
 
-    def once(record: object, where: str) -> T | None:
+    def once(record: Any, where: str) -> Identified | None:
         made = parse(record, where)
         if made is not None:
             if made.id in seen:

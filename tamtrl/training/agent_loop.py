@@ -5,6 +5,7 @@ import asyncio
 import dataclasses
 import time
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omegaconf import OmegaConf
@@ -20,11 +21,14 @@ from tamtrl.training.dataset import example_file
 from tamtrl.turn_scores.client import Client
 from tamtrl.turn_scores.updates import UpdateWriter
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
 
 class MemoryAgentLoop(AgentLoopBase):
     """verl makes one for every trajectory, so what is costly to make is kept per process."""
 
-    async def run(self, sampling_params: dict, **sample) -> list[AgentLoopOutput]:
+    async def run(self, sampling_params: dict, **sample: Any) -> list[AgentLoopOutput]:
         settings = self.config.tamtrl
         reader = _reader(self.tokenizer, OmegaConf.to_yaml(settings))
         path, row = sample["example"]["path"], sample["example"]["row"]
@@ -46,7 +50,7 @@ class MemoryAgentLoop(AgentLoopBase):
                 sampling_params={**sampling_params, "max_tokens": max_tokens, "seed": seed},
             )
             ids = list(output.token_ids)
-            if client and turn < len(document.chunks):
+            if client and writer and turn < len(document.chunks):
                 update = writer.write(turn, written[-1] if written else None, ids)
                 scoring_tasks.append(asyncio.create_task(client.score(update)))
                 written.append(ids)
@@ -84,8 +88,8 @@ class MemoryAgentLoop(AgentLoopBase):
 
 
 @lru_cache(maxsize=1)
-def _reader(tokenizer, settings: str) -> Reader:
-    tamtrl = OmegaConf.to_container(OmegaConf.create(settings))
+def _reader(tokenizer: "PreTrainedTokenizerFast", settings: str) -> Reader:
+    tamtrl: Any = OmegaConf.to_container(OmegaConf.create(settings))
     reading = build(Reading, tamtrl["reading"], "reading")
     credit = build(CreditSettings, tamtrl["credit"], "credit")
     return Reader(Prompts(tokenizer, reading.prompts), reading, credit.view)
@@ -93,7 +97,7 @@ def _reader(tokenizer, settings: str) -> Reader:
 
 @lru_cache(maxsize=1)
 def _client(settings: str) -> Client:
-    scorer = OmegaConf.to_container(OmegaConf.create(settings))
+    scorer: Any = OmegaConf.to_container(OmegaConf.create(settings))
     url = scorer.pop("url")
     return Client(build(Scorer, scorer, "scorer"), url)
 

@@ -6,10 +6,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tamtrl.errors import UserError
 from tamtrl.jobs.environment import model_path
 from tamtrl.settings import Resources, Run, Scorer
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 CONFIG = Path(__file__).parent / "config"
 
@@ -113,7 +117,7 @@ def ray_cpus(resources: Resources) -> int:
     return max(resources.cores, 8 + 16 * resources.devices)
 
 
-def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: str = ""):
+def verl_config(run: Run, resources: Resources, checkpoints: Path, scorer_url: str = "") -> "DictConfig":
     """verl's complete configuration for a run, checked by verl's own validator."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf, open_dict
@@ -147,7 +151,7 @@ def main(run_file: str, checkpoints: str, resources: str) -> None:
     from tamtrl.turn_scores.server import reachable
 
     class TurnCreditRunner(TaskRunnerV1.__ray_metadata__.modified_class):
-        def run(self, config):
+        def run(self, config: "DictConfig") -> Any:
             from verl.trainer.ppo.v1 import trainer_base
 
             from tamtrl.training.trainer import TurnCreditTrainer

@@ -45,7 +45,7 @@ def turn_metrics(turns: Turns, rewards: torch.Tensor, lengths: torch.Tensor, rel
         for kind, chosen in {"relevant": rows & ~final & relevant, "other": rows & ~final & ~relevant}.items():
             if chosen.any():
                 out[f"tamtrl/reward_turn_{name}_{kind}"] = rewards[chosen].nanmean().item()
-    scores = turns.score[~turns.score.isnan()] if turns.score is not None else []
+    scores = turns.score[~turns.score.isnan()] if turns.score is not None else torch.empty(0)
     if len(scores):
         for quantile in QUANTILES:
             out[f"tamtrl/score_q{int(100 * quantile):02d}"] = scores.quantile(quantile).item()

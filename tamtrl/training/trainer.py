@@ -5,10 +5,11 @@ import re
 import time
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 import transfer_queue as tq
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -30,8 +31,8 @@ TEACHER_PARTITION = "teacher"
 
 
 class TurnCreditTrainer(PPOTrainerSync):
-    def __init__(self, config):
-        settings = OmegaConf.to_container(config.tamtrl)
+    def __init__(self, config: DictConfig) -> None:
+        settings: Any = OmegaConf.to_container(config.tamtrl)
         self.credit_settings = build(CreditSettings, settings["credit"], "credit")
         self.credit = credit.load(self.credit_settings.method)
         self.optimizer_steps = settings["optimizer_steps"]
@@ -41,14 +42,14 @@ class TurnCreditTrainer(PPOTrainerSync):
         # verl polls for finished rollouts every 2 s, which is longer than a toy rollout takes.
         self.replay_buffer.poll_interval = settings["poll_seconds"]
 
-    def _load_checkpoint(self):
+    def _load_checkpoint(self) -> None:
         """verl validates whenever it starts. A run that is resumed needs that only where its last attempt may have ended between
         the checkpoint and the validation of the same step."""
         super()._load_checkpoint()
         every, last = self.config.trainer.test_freq, self.total_training_steps
         self.config.trainer.val_before_train = self.global_steps % every == 0 or self.global_steps == last
 
-    def on_step_begin(self):
+    def on_step_begin(self) -> None:
         self.step_metrics = {}
         if not self.clock.another_step_fits(time.time()):
             self.global_steps -= 1  # the step that is done
@@ -62,7 +63,7 @@ class TurnCreditTrainer(PPOTrainerSync):
         self.step_metrics = metrics
         return super().step(metrics, timing_raw)
 
-    def _save_checkpoint(self):
+    def _save_checkpoint(self) -> None:
         """verl logs a step after its checkpoint, so a job killed between the two would never tell of it. What is known by now is
         logged before; the record that follows completes it."""
         if self.step_metrics:
@@ -79,7 +80,7 @@ class TurnCreditTrainer(PPOTrainerSync):
         assign_non_tensor_stack(batch, "uid", [f"{self.global_steps}-{place}" for place in range(len(batch))])
         return batch
 
-    def _balance_batch(self, batch: KVBatchMeta, metrics: dict, **options) -> KVBatchMeta:
+    def _balance_batch(self, batch: KVBatchMeta, metrics: dict, **options: Any) -> KVBatchMeta:
         """Rows come in the order in which rollouts ended. Which of them make a mini-batch must not depend on that."""
         batch.reorder(sorted(range(len(batch)), key=lambda row: [int(part) for part in re.split("[-_]", batch.keys[row])]))
         return super()._balance_batch(batch, metrics, **options)

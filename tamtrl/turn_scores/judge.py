@@ -5,6 +5,7 @@ doesn't say that its judge was told. Grades are whole numbers, so that a grammar
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from tamtrl.reading.texts import break_up_anything
 from tamtrl.settings import Scorer
@@ -60,7 +61,7 @@ def body(update: Update, scorer: Scorer, break_up: Callable[[str], str] = break_
     }
 
 
-def score(reply: object) -> float:
+def score(reply: Any) -> float:
     """grade / 10, in [0, 1], of the answer's only choice. Raises ValueError, which says what it is, for anything else."""
     try:
         (choice,) = reply["choices"]

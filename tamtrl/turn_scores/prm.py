@@ -8,6 +8,7 @@ gets what is left.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tamtrl.reading.texts import Texts
 from tamtrl.settings import Scorer
@@ -49,7 +50,7 @@ def body(ids: list[int], scorer: Scorer) -> dict:
     return {"model": scorer.model, "input": ids}
 
 
-def score(reply: object) -> float:
+def score(reply: Any) -> float:
     """P(the trajectory's answer is correct): the sigmoid of the classifier's one logit, which vLLM applies. Raises ValueError,
     which says what it is, for anything else."""
     try:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,9 @@ from tamtrl.jobs.job import locked
 from tamtrl.jobs.machine import require
 from tamtrl.record.provenance import digest
 from tamtrl.settings import ProcessRewardModel, Resources
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast, Trainer
 
 BINS = 10
 STATE = "trainer_state.json"
@@ -92,12 +96,20 @@ def train(
         temporary.rename(final)
 
 
-def _trainer(run: ProcessRewardModel, resources: Resources, model, tokenizer, data: Dataset, scratch: Path, say):
+def _trainer(
+    run: ProcessRewardModel,
+    resources: Resources,
+    model: torch.nn.Module,
+    tokenizer: "PreTrainedTokenizerFast",
+    data: Dataset,
+    scratch: Path,
+    say: Callable[[str], None],
+) -> "Trainer":
     from transformers import DataCollatorWithPadding, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
     class Progress(TrainerCallback):
-        def on_log(self, args, state, control, logs=None, **kwargs):
-            if "loss" in logs:
+        def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+            if logs and "loss" in logs:
                 say(f"step {state.global_step}/{state.max_steps}: loss {float(logs['loss']):.4f}")
 
     arguments = TrainingArguments(

@@ -34,8 +34,8 @@ class UpdateWriter:
         """``before`` and ``after``: sampled ids of the turn before (None for the first turn) and of this one."""
         empty = self.reader.prompts.empty_memory
         memory = self._text(empty if before is None else self.reader.strip_end(list(before)))
-        after = self._text(self.reader.strip_end(list(after)))
-        return Update(self.question, self.sections[turn], self.relevant[turn], memory, after)
+        written = self._text(self.reader.strip_end(list(after)))
+        return Update(self.question, self.sections[turn], self.relevant[turn], memory, written)
 
     def all(self, responses: Sequence[Sequence[int]]) -> list[Update]:
         """The memory turns of a whole trajectory, whose last response is its answer."""

@@ -21,8 +21,9 @@ class Backbones:
         return folder and checkout.located(given.root, folder, not given.own_models)
 
     def given_files(self, name: str) -> list[str]:
-        folder = Path(self.given_folder(name))
-        files = sorted(str(path) for path in folder.glob("[!.]*") if path.is_file())
+        if (folder := self.given_folder(name)) is None:
+            raise ValueError(f"model {name} is fetched or made, not given as a folder")
+        files = sorted(str(path) for path in Path(folder).glob("[!.]*") if path.is_file())
         if not files:
             raise UserError(f"The folder of model {name} ({folder}) has no files; correct `path` in models.yaml.")
         return files

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 from tamtrl import credit, frames
 from tamtrl.errors import UserError
@@ -38,7 +39,7 @@ def run_name(case: Mapping) -> str:
 
 def read(path: str, schema: Mapping, models: Iterable[str]) -> list[Row]:
     """One row a run: model and items are lists in the file, and become a row a model and a tuple."""
-    lines = frames.read(path, separator="\t").to_dict("records")
+    lines = cast(list[dict[str, Any]], frames.read(path, separator="\t").to_dict("records"))  # columns are named by text
     for number, line in enumerate(lines, start=2):
         check(line, schema, f"{path} line {number}")
     rows = [

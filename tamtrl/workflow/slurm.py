@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 PLUGIN = "snakemake_executor_plugin_slurm"
 VERSION = "2.8."  # whose inner names these are
@@ -32,7 +34,7 @@ def be_patient() -> None:
         print(f"{PLUGIN} is {version}: without our patience with a controller that is away.", file=sys.stderr)
 
 
-def _wrap(plugin) -> None:
+def _wrap(plugin: Any) -> None:
     executor = plugin.Executor
     age = plugin.get_min_job_age
     ask, check, submit, cancel = plugin.query_job_status, executor.check_active_jobs, executor.run_job, executor.cancel
@@ -43,21 +45,21 @@ def _wrap(plugin) -> None:
     cancelled = threading.Event()
     known_age = 10**6
 
-    def get_min_job_age():
+    def get_min_job_age() -> int | None:
         """As last heard. None, while the controller is away, would make the plugin ask `sacct`, which knows nothing or hangs
         where no accounting is kept."""
         nonlocal known_age
         known_age = age() or known_age
         return known_age
 
-    async def query_job_status(command, logger):
+    async def query_job_status(command: str, logger: Any) -> tuple[dict[str, str] | None, float]:
         states, seconds = await ask(command, logger)
         if states is not None:
             states = {number: state.split()[0] for number, state in states.items() if state}
             answers.append(states)
         return states, seconds
 
-    async def check_active_jobs(self, active_jobs):
+    async def check_active_jobs(self: Any, active_jobs: list[Any]) -> AsyncIterator[Any]:
         answers.clear()
         running = [job async for job in check(self, active_jobs)]
         if not answers:
@@ -78,7 +80,7 @@ def _wrap(plugin) -> None:
             else:
                 self.report_job_error(job, msg=f"SLURM has forgotten job {number}, and its outputs are not there, or old.")
 
-    def run_job(self, job):
+    def run_job(self: Any, job: Any) -> None:
         told = False
         while not (cancelled.is_set() or controller_answers()):
             if not told:
@@ -89,7 +91,7 @@ def _wrap(plugin) -> None:
             submitted[job] = time.time()
             submit(self, job)
 
-    def cancel_and_submit_no_more(self):
+    def cancel_and_submit_no_more(self: Any) -> None:
         cancelled.set()
         cancel(self)
 
@@ -98,7 +100,7 @@ def _wrap(plugin) -> None:
     executor.patient = True
 
 
-def made_since(outputs, begun: float) -> bool:
+def made_since(outputs: Iterable[str], begun: float) -> bool:
     """A job that never began leaves the outputs of the one before it."""
     return all(os.path.exists(path) and os.lstat(path).st_mtime >= begun for path in outputs)  # links lead into a cache
 

@@ -223,4 +223,14 @@ def test_what_makes_the_gpu_environment(make):
 def test_lint_has_its_tools_in_either():
     for kind in ("cpu", "gpu"):
         packages = {line.split("==")[0].lower() for line in (REPOSITORY / "envs" / f"{kind}.lock").read_text().splitlines()}
-        assert {"ruff", "snakefmt", "black", "snakemake"} <= packages
+        assert {
+            "ruff",
+            "mypy",
+            "pandas-stubs",
+            "types-jsonschema",
+            "types-psutil",
+            "types-pyyaml",
+            "snakefmt",
+            "black",
+            "snakemake",
+        } <= packages
