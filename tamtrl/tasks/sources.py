@@ -63,14 +63,13 @@ def _download(url: str, partial: Path, say: Callable[[str], None]) -> None:
             with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
                 if answer.status_code == 416:  # nothing is left to send
                     return
-                answer.raise_for_status()
+                if not answer.ok:
+                    raise Refused(f"HTTP {answer.status_code} {answer.reason}")
                 if answer.headers.get("Content-Type", "").startswith("text/html"):
                     raise Refused("it sent a web page (an error, a licence or a quota notice), not the file")
                 continues = answer.status_code == 206
                 _save(answer, partial, start if continues else 0, say)
                 return
-        except requests.HTTPError as error:
-            raise Refused(f"HTTP {error.response.status_code} {error.response.reason}") from None
         except requests.RequestException as error:
             if attempt == ATTEMPTS:
                 raise Refused(f"{type(error).__name__} after {ATTEMPTS} attempts") from None
