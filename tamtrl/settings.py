@@ -1,23 +1,13 @@
 """The complete, resolved configuration of a run (run.yaml) and of its evaluation (evaluation.yaml)."""
 
-import dataclasses
-import types
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args, get_type_hints
+from typing import Any
 
-import yaml
-
-from tamtrl import files
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.errors import UserError
 from tamtrl.reading.budgets import Budgets
 from tamtrl.reading.prompts import STYLES
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T", bound="DataclassInstance")
+from tamtrl.stored import Stored
 
 # Settings of how a run is carried out, wherever they stand; what comes out doesn't depend on them.
 OPERATIONAL = frozenset(
@@ -33,18 +23,6 @@ def substance(settings: Any) -> Any:
     if isinstance(settings, dict):
         return {key: substance(value) for key, value in settings.items() if key not in OPERATIONAL}
     return settings
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """A dataclass kept as YAML."""
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        return build(cls, files.read_yaml(path), str(path))
-
-    def save(self, path: str | Path) -> None:
-        files.write_text(path, yaml.safe_dump(dataclasses.asdict(self), sort_keys=False))
 
 
 @dataclass(frozen=True)
@@ -165,7 +143,7 @@ class Scorer:
 
 
 @dataclass(frozen=True)
-class ProcessRewardModel(_Stored):
+class ProcessRewardModel(Stored):
     """prm.yaml: everything `tamtrl prm-label` and `tamtrl prm-train` need."""
 
     seed: int
@@ -199,7 +177,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Run(_Stored):
+class Run(Stored):
     """run.yaml: everything `tamtrl train` needs. Paths are relative to the folder it is started in."""
 
     model: str  # name in config/models.yaml
@@ -219,7 +197,7 @@ LOSSES = ("sft", "kd")
 
 
 @dataclass(frozen=True)
-class DistillationRun(_Stored):
+class DistillationRun(Stored):
     """run.yaml of a distillation run: everything `tamtrl distil` needs."""
 
     model: str
@@ -241,7 +219,7 @@ class DistillationRun(_Stored):
 
 
 @dataclass(frozen=True)
-class GenerationRun(_Stored):
+class GenerationRun(Stored):
     """Everything `tamtrl generate` needs."""
 
     seed: int
@@ -255,48 +233,10 @@ class GenerationRun(_Stored):
 
 
 @dataclass(frozen=True)
-class EvaluationRun(_Stored):
+class EvaluationRun(Stored):
     """evaluation.yaml: everything `tamtrl predict` needs. Apart from run.yaml, so that a changed evaluation retrains
     nothing."""
 
     seed: int
     reading: Reading
     evaluation: Evaluation
-
-
-def build(cls: type[T], mapping: dict[str, Any], where: str) -> T:
-    """A dataclass from a mapping, nested ones included; unknown, missing and ill-typed keys are named."""
-    known = {field.name: field for field in dataclasses.fields(cls)}
-    for key in mapping:
-        if key not in known:
-            raise UserError(f"{where}: unknown key {key!r}; known are {', '.join(known)}.")
-    missing = [name for name, field in known.items() if name not in mapping and field.default is dataclasses.MISSING]
-    if missing:
-        raise UserError(f"{where}: key {missing[0]!r} is missing.")
-    hints = get_type_hints(cls)
-    return cls(**{key: _value(hints[key], value, f"{where}: {key}") for key, value in mapping.items()})
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    if isinstance(hint, types.UnionType):  # "a dataclass or nothing"
-        if value is None:
-            return None
-        hint = next(inner for inner in get_args(hint) if dataclasses.is_dataclass(inner))
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        if not isinstance(value, dict):
-            raise UserError(f"{where} must hold keys and values, not {value!r}.")
-        return build(hint, value, where)
-    if isinstance(hint, types.GenericAlias):
-        (inner,) = get_args(hint)
-        if not isinstance(value, list):
-            raise UserError(f"{where} must be a list, not {value!r}.")
-        return [_value(inner, item, where) for item in value]
-    # YAML reads 1e-6 as text and 1 as an integer where a float is meant.
-    if hint is float and not isinstance(value, bool):
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise UserError(f"{where} must be a number, not {value!r}.") from None
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise UserError(f"{where} must be {hint.__name__}, not {value!r}.")
-    return value

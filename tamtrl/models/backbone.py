@@ -19,7 +19,8 @@ from tamtrl.models.course import Course, toy_texts, train_course
 from tamtrl.models.tokenizers import bpe_tokenizer, word_tokenizer, wordpiece_tokenizer
 from tamtrl.reading.prompts import STYLES, Prompts
 from tamtrl.reading.reader import Reader
-from tamtrl.settings import Reading, build
+from tamtrl.settings import Reading
+from tamtrl.stored import build
 from tamtrl.tasks.example import ExampleFile
 from tamtrl.turn_scores import judge
 

@@ -19,7 +19,7 @@ OPERATIONAL = frozenset(
         "cli", "commands", "cpu", "credit.settings", "errors", "evaluation.work", "files", "jobs.checkpoints",
         "jobs.control_groups", "jobs.devices", "jobs.environment", "jobs.job", "jobs.machine", "jobs.processes",
         "jobs.ray_cluster", "jobs.step_log", "jobs.surroundings", "jobs.time_limit", "record.code_digest",
-        "record.provenance", "settings", "system", "training.metrics", "turn_scores.server",
+        "record.provenance", "settings", "stored", "system", "training.metrics", "turn_scores.server",
     )
 )  # fmt: skip
 

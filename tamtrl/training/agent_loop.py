@@ -16,7 +16,8 @@ from tamtrl.answers import verifier
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Document, Generation, Reader
-from tamtrl.settings import Reading, Scorer, build
+from tamtrl.settings import Reading, Scorer
+from tamtrl.stored import build
 from tamtrl.training.dataset import example_file
 from tamtrl.turn_scores.client import Client
 from tamtrl.turn_scores.updates import UpdateWriter

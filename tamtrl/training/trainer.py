@@ -24,7 +24,7 @@ from tamtrl.credit import rounding
 from tamtrl.credit.base import Turns
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.jobs.time_limit import Clock, OutOfTimeError
-from tamtrl.settings import build
+from tamtrl.stored import build
 from tamtrl.training.metrics import scoring_metrics, turn_metrics
 
 TEACHER_PARTITION = "teacher"

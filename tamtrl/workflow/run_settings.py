@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from tamtrl import credit
 from tamtrl.errors import UserError
 from tamtrl.record import code_digest
-from tamtrl.settings import DistillationRun, EvaluationRun, Run, build
+from tamtrl.settings import DistillationRun, EvaluationRun, Run
+from tamtrl.stored import build
 from tamtrl.workflow.configuration import Configuration
 from tamtrl.workflow.documents import known, typed
 from tamtrl.workflow.patterns import data_set

@@ -24,7 +24,8 @@ from tamtrl.errors import UserError
 from tamtrl.evaluation.engine import Failed
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
-from tamtrl.settings import DistillationRun, Resources, build
+from tamtrl.settings import DistillationRun, Resources
+from tamtrl.stored import build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import ExampleFile, write_examples
 

@@ -146,7 +146,8 @@ def toy_rows() -> tuple:
     from tamtrl.models.course import teacher_forced_turns
     from tamtrl.reading.prompts import Prompts
     from tamtrl.reading.reader import Reader
-    from tamtrl.settings import Reading, build
+    from tamtrl.settings import Reading
+    from tamtrl.stored import build
     from tamtrl.tasks import toy
 
     values = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text(encoding="utf-8"))["reading"]

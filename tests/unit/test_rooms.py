@@ -7,7 +7,7 @@ from rooms import TREES, imports, room
 FLOORS = [
     "errors seeds system",
     "files statistics",
-    "frames",
+    "frames stored",
     "credit tasks answers",
     "reading",
     "settings",

@@ -19,7 +19,8 @@ from tamtrl.credit.rounding import LOG_ODDS
 from tamtrl.errors import UserError
 from tamtrl.jobs import step_log
 from tamtrl.jobs.environment import environment
-from tamtrl.settings import Resources, Run, build
+from tamtrl.settings import Resources, Run
+from tamtrl.stored import build
 from tamtrl.training import launch, metrics
 from tamtrl.training.train import identity
 

@@ -27,7 +27,8 @@ from tamtrl.models.course import teacher_forced_turns
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.reading.texts import Texts
-from tamtrl.settings import ProcessRewardModel, Reading, Resources, Run, Scorer, build
+from tamtrl.settings import ProcessRewardModel, Reading, Resources, Run, Scorer
+from tamtrl.stored import build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import ExampleFile, write_examples
 from tamtrl.turn_scores import prm, server

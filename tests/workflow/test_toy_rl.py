@@ -24,7 +24,8 @@ from tamtrl.jobs import processes
 from tamtrl.jobs.job import TRACKER
 from tamtrl.record import code_digest
 from tamtrl.record.provenance import digest
-from tamtrl.settings import EvaluationRun, Run, build
+from tamtrl.settings import EvaluationRun, Run
+from tamtrl.stored import build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 from tamtrl.training.train import identity

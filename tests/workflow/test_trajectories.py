@@ -20,7 +20,8 @@ from tamtrl.distillation.distil import identity, samples
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.jobs.job import TRACKER
 from tamtrl.jobs.time_limit import STOP_AT
-from tamtrl.settings import DistillationRun, GenerationRun, build
+from tamtrl.settings import DistillationRun, GenerationRun
+from tamtrl.stored import build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 
