@@ -83,6 +83,15 @@ def test_settings_that_must_agree():
     assert archive.settings_digest(settings) != archive.settings_digest(settings | {"training": {"lr": 2}})
 
 
+def test_settings_of_archives_that_are_there_keep_their_digest():
+    """Nothing that changes in the code may alter it. The value was computed before modules moved into rooms (39747b6)."""
+    settings = {
+        "seed": 0, "method": "tamtrl", "model_path": "here", "train_data": "results/data/toy_training.parquet",
+        "training": {"lr": 1e-6, "betas": [0.9, 0.95], "save_every": 5}, "scorer": {"path": "x", "kind": "prm"},
+    }  # fmt: skip
+    assert archive.settings_digest(settings) == "cbf5f8f4d06f"
+
+
 def test_over_http(published, tmp_path):
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(published))
     handler.log_message = lambda *arguments: None
