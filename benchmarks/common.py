@@ -4,7 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from tamtrl.settings import EvaluationRun, Resources, Run, build
+from tamtrl.settings import EvaluationRun, Resources, Run
+from tamtrl.stored import build
 from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from common import REPOSITORY, RESOURCES, toy_config
 
-from tamtrl.settings import DistillationRun, build
+from tamtrl.settings import DistillationRun
+from tamtrl.stored import build
 
 STEPS, BATCH = 8, 64
 MICRO_BATCHES = (256, 1024)  # tokens

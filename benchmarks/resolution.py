@@ -23,7 +23,8 @@ from tamtrl.credit.settings import CHOICES, CreditSettings
 from tamtrl.models.backbone import Shape, new_model
 from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Generation, Reader
-from tamtrl.settings import Reading, build
+from tamtrl.settings import Reading
+from tamtrl.stored import build
 from tamtrl.tasks import toy
 
 Row = tuple[list[int], list[int]]
