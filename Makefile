@@ -34,10 +34,11 @@ toy: $(VENV)/ready ## the toy paper: every step of the paper on 2 CPU cores
 	snakemake --profile toy
 
 test: $(VENV)/ready ## all tests, the toy workflow end to end among them
-	python -m pytest
+	python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/workflow tests/unit
+	python -m pytest tests/slurm
 
 test-unit: $(VENV)/ready ## the quick tests, for while you work
-	python -m pytest tests/unit -m "not slow and not rare"
+	python -m pytest -n 2 --dist loadfile tests/unit -m "not slow and not rare"
 
 test-rare: $(VENV)/ready ## rare faults of jobs and of SLURM (docs/cluster.md); installs and configures a SLURM, as root
 	TAMTRL_TEST_SLURM=1 python -m pytest -m rare

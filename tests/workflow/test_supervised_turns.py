@@ -19,7 +19,7 @@ import pytest
 import torch
 import yaml
 from conftest import REPOSITORY
-from test_toy_rl import left_over, toy_config
+from test_toy_rl import leaves, left_over, toy_config
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tamtrl import seeds
@@ -36,6 +36,7 @@ from tamtrl.turn_scores.client import KEY, Client, Scored
 from tamtrl.turn_scores.updates import Update, UpdateWriter
 
 TOY = str(REPOSITORY / "models" / "toy")
+API_SERVER = "vllm.entrypoints.openai.api_server"
 BATCH, GROUP, CHUNKS = 4, 4, 3
 TURNS = BATCH * GROUP * CHUNKS  # memory turns of a step
 
@@ -210,12 +211,11 @@ def test_training_with_a_process_reward_model_whose_server_is_killed(folder, prm
     while not list(folder.glob("with_prm.scratch/*/checkpoints/latest_checkpointed_iteration.txt")):
         assert killed.poll() is None and time.time() < deadline
         time.sleep(0.1)
-    servers = [p for p in psutil.process_iter(["cmdline"]) if "vllm.entrypoints.openai.api_server" in (p.info["cmdline"] or [])]
-    assert len(servers) == 1
-    servers[0].kill()
+    (server,) = (one for one in psutil.Process(killed.pid).children(recursive=True) if API_SERVER in one.cmdline())
+    server.kill()
     _, message = killed.communicate(timeout=120)
     assert killed.returncode == 2 and "The process reward model's server was killed by signal 9" in message, message
-    assert left_over() <= before and not (folder / "with_prm").exists()
+    assert not leaves(before) and not (folder / "with_prm").exists()
 
     done = tamtrl(*command)
     assert done.returncode == 0 and "resuming after step 1" in done.stderr, done.stderr
@@ -225,7 +225,7 @@ def test_training_with_a_process_reward_model_whose_server_is_killed(folder, prm
     assert (metrics["seconds_scoring"] > 0).all() and (metrics["seconds_scoring_tail"] >= 0).all()
     # R = P * r: less than the outcome, but only where there is one
     assert (metrics["reward"] < metrics["outcome"]).all() and (metrics["grad_norm"] > 0).all()
-    assert left_over() <= before
+    assert not leaves(before)
 
 
 # -- the job's own judge -----------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_the_answers_of_an_untrained_judge_are_grades(folder):
     # equal updates are asked for once
     assert len(scored) == 8 * CHUNKS and all(one.requests <= 1 and not one.error for one in scored)
     assert all(round(10 * one.score, 9) in range(11) for one in scored)
-    assert left_over() <= before
+    assert not leaves(before)
 
 
 # -- a judge elsewhere -------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Elsewhere:
 def test_a_judge_elsewhere_that_is_strange_then_gone_then_back(folder):
     elsewhere = Elsewhere()
     environment = os.environ | {KEY: "secret-key-of-a-test"}
-    command = rl_command(folder, "elsewhere", scorer("judge", "", endpoint=elsewhere.url, failures_allowed=0.6), steps=3)
+    command = rl_command(folder, "elsewhere", scorer("judge", "", endpoint=elsewhere.url, failures_allowed=0.6), steps=2)
 
     # gone from the start: refused before anything is trained
     elsewhere.mood = "gone"
@@ -314,10 +314,10 @@ def test_a_judge_elsewhere_that_is_strange_then_gone_then_back(folder):
     done = tamtrl(*command, env=environment)
     assert done.returncode == 0 and "resuming after step 1" in done.stderr, done.stderr
     metrics = pd.read_csv(folder / "elsewhere" / "metrics.csv").set_index("step").loc[1:]
-    assert list(metrics.index) == [1, 2, 3]
+    assert list(metrics.index) == [1, 2]
     # equal turns share their requests, and so their failures
     assert 0 < metrics["scores_asked_twice"][1] <= metrics["scores_missing"][1] < TURNS
-    assert (metrics["scores_missing"][2:] == 0).all() and metrics["reward"].notna().all()
+    assert metrics["scores_missing"][2] == 0 and metrics["reward"].notna().all()
 
     # the key went to the endpoint, and nowhere else
     assert elsewhere.keys == {"Bearer secret-key-of-a-test"}
