@@ -236,6 +236,8 @@ def test_predictions_continue_and_do_not_depend_on_the_interruption(run_folder):
 
     # all is kept: outputs that Snakemake deleted come back without an engine
     output.unlink()
-    without = "from tamtrl import cli; from tamtrl.evaluation import engine; engine.start_engine = None; cli.main()"
+    without = (
+        "from tamtrl import cli; from tamtrl.evaluation import engine; engine.start_engine = None; raise SystemExit(cli.main())"
+    )
     subprocess.run([sys.executable, "-c", without, *command[3:]], check=True)
     assert read_predictions(output) == whole
