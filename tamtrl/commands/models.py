@@ -31,6 +31,19 @@ def backbone(args: Namespace) -> None:
     make(args.recipe, args.output, args.texts, say)
 
 
+@verb(
+    "premise",
+    "Measure how probably a toy model writes the right memory, reading the whole section and reading the relevant text alone.",
+    needed("--recipe", Path, "what it was made by: its course says which lapses its readers have"),
+    needed("--model"),
+    argument("--questions", int, "how many documents are read", default=512),
+)
+def premise(args: Namespace) -> None:
+    from tamtrl.models.premise import write
+
+    write(args.recipe, args.model, args.questions, args.output)
+
+
 @verb("link", "Make a folder of links to files.", argument("files", Path, nargs="+"))
 def link(args: Namespace) -> None:
     from tamtrl.record.provenance import link as run

@@ -94,7 +94,7 @@ class Reader:
         for index, chunk in enumerate(document.chunks):
             slots = {"question": document.question_ids, "memory": memory}
             prompt = prompts.update.fill(section=chunk.ids, **slots)
-            teacher = prompts.update.fill(section=self._relevant(document, chunk), **slots)
+            teacher = prompts.update.fill(section=self.relevant(document, chunk), **slots)
             generation = await generate(prompt, budgets.memory_tokens, index)
             turns.append(Turn(index, False, prompt, teacher, generation, bool(chunk.relevant)))
             memory = self.strip_end(generation.ids)
@@ -110,7 +110,7 @@ class Reader:
             end -= 1
         return list(ids[:end])
 
-    def _relevant(self, document: Document, chunk: Chunk) -> list[int]:
+    def relevant(self, document: Document, chunk: Chunk) -> list[int]:
         """C_t: the chunk without all but its relevant parts (or, in the global view, the document's), blank-line joined."""
         chunks = [chunk] if self.view == "chunk" else document.chunks
         parts = [part for one in chunks for part in one.relevant_ids]
