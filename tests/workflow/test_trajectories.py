@@ -26,7 +26,7 @@ from tamtrl.tasks import toy
 from tamtrl.tasks.example import write_examples
 
 TOY, TEACHER = (str(REPOSITORY / "models" / name) for name in ("toy", "toy_teacher"))
-QUESTIONS, EPOCHS = 48, 2
+QUESTIONS, EPOCHS, LONG = 48, 2, 5
 
 
 def tamtrl(*arguments, **options) -> subprocess.CompletedProcess:
@@ -119,8 +119,8 @@ def distil(folder: Path, name: str, loss: str, teacher: str = TEACHER, **changes
 
 
 def of_two_steps(folder: Path) -> dict:
-    """Epochs of two steps each."""
-    return {"batch": samples(folder / "trajectories.parquet") // 2}
+    """Epochs of two steps each, so many that a kill after the first is in time."""
+    return {"batch": samples(folder / "trajectories.parquet") // 2, "epochs": LONG}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def whole(folder) -> pd.DataFrame:
 
 
 def test_sft_learns_and_resumes_to_the_same_number_of_steps(folder, sft):
-    assert list(sft.index) == list(range(1, 2 * EPOCHS + 1)) and (sft["loss"] > 0).all() and (sft["lr"] == 1e-3).all()
+    assert list(sft.index) == list(range(1, 2 * LONG + 1)) and (sft["loss"] > 0).all() and (sft["lr"] == 1e-3).all()
     assert (sft["seconds_step"] > 0).all() and (sft["tokens"] > 0).all()
     assert sft["loss"].iloc[-1] < sft["loss"].iloc[0]
     card = json.loads((folder / "sft" / "card.json").read_text())
@@ -169,7 +169,7 @@ def test_it_stops_itself_before_the_time_limit_and_goes_on(folder, whole):
     path = run_file(folder, "stopped", "sft", **of_two_steps(folder), save_every=0)
     for step in (1, 2):
         told = attempt(folder, path, "stopped", env=os.environ | {STOP_AT: "1"})
-        assert told.returncode == 2 and f"Training stopped after step {step} of 4, before" in told.stderr, told.stderr
+        assert told.returncode == 2 and f"Training stopped after step {step} of {2 * LONG}, before" in told.stderr, told.stderr
     done = attempt(folder, path, "stopped")
     assert done.returncode == 0 and "resuming after step 2" in done.stderr, done.stderr
     stopped = pd.read_csv(folder / "stopped" / "metrics.csv").set_index("step")
@@ -195,7 +195,7 @@ def test_precomputed_probabilities_teach_what_online_ones_do(folder):
 
 
 def test_two_ranks_do_what_one_does(folder, sft):
-    path = run_file(folder, "two", "sft", **of_two_steps(folder), epochs=1, save_every=0)
+    path = run_file(folder, "two", "sft", **of_two_steps(folder) | {"epochs": 1, "save_every": 0})
     arguments = ["distil", path, "--output", folder / "two", "--scratch", folder / "scratch", "--devices", 2]
     done = tamtrl(*arguments)
     assert done.returncode == 0, done.stderr
