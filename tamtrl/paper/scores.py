@@ -12,7 +12,7 @@ from tamtrl.errors import UserError
 from tamtrl.statistics import bootstrap_interval, holm, paired_bootstrap
 
 RUN_KEYS = ["model", "method", "variant"]
-COLUMNS = [*RUN_KEYS, "benchmark", "metric", "reproduced", "low", "high", "n", "seeds", "p", "p_corrected"]
+COLUMNS = [*RUN_KEYS, "benchmark", "metric", "reproduced", "low", "high", "n", "seeds", "seed_sd", "p", "p_corrected"]
 AVERAGE = "average"
 REFERENCE = ("tamtrl", "main")  # what the paper compares every method with
 MINUS = "_minus_tamtrl"
@@ -113,10 +113,17 @@ def reproduced(runs: pd.DataFrame, layout: Layout, seed: int = 0) -> pd.DataFram
                 groups = [scores[benchmark][metric].mean(axis=1) for benchmark in weights]
                 mean = sum(weight * part.mean() for weight, part in zip(weights.values(), groups, strict=True))
                 low, high = bootstrap_interval(groups, seed, *key, name, metric, weights=list(weights.values()))
-                seeds = scores[next(iter(weights))][metric].shape[1]
-                row = {"benchmark": name, "metric": metric, "n": sum(map(len, groups)), "seeds": seeds}
+                by_seed = averages_by_seed({benchmark: scores[benchmark][metric] for benchmark in weights}, weights)
+                row = {"benchmark": name, "metric": metric, "n": sum(map(len, groups)), "seeds": len(by_seed)}
+                row["seed_sd"] = 100 * by_seed.std(ddof=1)
                 rows.append(run | row | {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high})
     return pd.DataFrame([*rows, *differences(scored, layout, seed)], columns=COLUMNS)
+
+
+def averages_by_seed(scores: dict[str, pd.DataFrame], weights: dict[str, float]) -> pd.Series:
+    """The weighted mean of benchmarks for each seed. Its standard deviation is the chance of training, which the bootstrap over
+    documents doesn't hold: there each document is a mean over seeds."""
+    return pd.DataFrame({name: weight * scores[name].mean(axis=0) for name, weight in weights.items()}).sum(axis=1, skipna=False)
 
 
 def differences(scored: list[tuple[tuple, Scores]], layout: Layout, seed: int = 0) -> list[dict]:
@@ -135,7 +142,8 @@ def differences(scored: list[tuple[tuple, Scores]], layout: Layout, seed: int = 
         mean = float(np.dot(list(weights.values()), [one.mean() for one in values]))
         low, high, p = paired_bootstrap(values, seed, *key, weights=list(weights.values()))
         row = {"benchmark": AVERAGE, "metric": layout.metric + MINUS, "n": sum(map(len, values)), "seeds": values[0].shape[1]}
-        row |= {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high, "p": p}
+        by_seed = averages_by_seed(dict(zip(weights, pairs, strict=True)), weights)
+        row |= {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high, "seed_sd": 100 * by_seed.std(ddof=1), "p": p}
         rows.append(dict(zip(RUN_KEYS, key, strict=True)) | row)
     for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_corrected"] = corrected

@@ -25,10 +25,15 @@ COLUMNS = [
     "high",
     "n",
     "seeds",
+    "seed_sd",
     "p",
     "p_corrected",
     "delta",
 ]
+ABOUT_SEEDS = (
+    "In percent and points. Questions: bootstrap, each question the mean over seeds (differences: questions and seeds). "
+    "Seeds: of the seeds' own averages, so the chance of training."
+)
 BESIDE = ("strict", "em", "sub_em", "f1")  # shown under the table, for every benchmark by itself
 
 
@@ -62,6 +67,8 @@ def write(table: str, paper: Path, runs: Path | None, layout: Layout, output: Pa
     sections = [Section(main_grid(joined, layout), _caption(joined, layout))]
     if (compared := differences_grid(joined)).rows:
         sections.append(Section(compared, f"{_about_differences(joined)} {layout.note}".strip(), "differences from tamtrl"))
+    if (repeated := seeds_grid(joined, layout)).rows:
+        sections.append(Section(repeated, f"{ABOUT_SEEDS} {layout.note}".strip(), "over questions and over seeds"))
     if (beside := metrics_grid(joined, layout)).rows:
         sections.append(
             Section(
@@ -121,6 +128,20 @@ def differences_grid(joined: pd.DataFrame) -> Grid:
         for _, row in compared.iterrows()
     ]
     return Grid([("", "model"), ("", "method"), *kinds], rows)
+
+
+def seeds_grid(joined: pd.DataFrame, layout: Layout) -> Grid:
+    """Averages of runs that were trained with several seeds, and their differences from tamtrl, each with both spreads."""
+    several = joined[(joined["seeds"] > 1) & (joined["benchmark"] == AVERAGE)]
+    rows: list[list[Cell]] = []
+    for _, row in several[several["metric"].isin([layout.metric, layout.metric + MINUS])].iterrows():
+        minus = row["metric"].endswith(MINUS)
+        what = "average minus tamtrl's" if minus else "average"
+        mean = _shown(row, "reproduced", form="{:+.2f}" if minus else "{:.2f}")
+        named = [row["model"], label(row["method"], row["variant"], row["ours"]), what, str(int(row["seeds"]))]
+        rows.append([*named, mean, cell(row["seed_sd"])])
+    heads = ("model", "method", "what", "seeds", "mean [95 % over questions]", "standard deviation over seeds")
+    return Grid([("", head) for head in heads], rows)
 
 
 def metrics_grid(joined: pd.DataFrame, layout: Layout) -> Grid:

@@ -84,13 +84,17 @@ class RunTable:
     every: list[Row]
     selected: list[Row]
     seeds: list[int]
+    more_seeds: Sequence[int] = ()
+    repeated: Sequence[Row] = ()  # with these too
 
     @classmethod
     def load(cls, configuration: Configuration) -> "RunTable":
         path = configuration.runs_file
         every = read(path, schema(configuration.root, "runs.yaml"), configuration.models)
         selected = select(every, configuration["select"], configuration["leave_out"], path)
-        return cls(path, every, selected, configuration["seeds"])
+        more = configuration["more_seeds"]
+        repeated = select(every, more["select"], [], path) if more["seeds"] else []
+        return cls(path, every, selected, configuration["seeds"], more["seeds"], repeated)
 
     @cached_property
     def _by_key(self) -> dict[tuple, Row]:
@@ -107,6 +111,9 @@ class RunTable:
         """The selected rows of a table or figure."""
         return [row for row in self.selected if item in row.items]
 
+    def seeds_of(self, row: Row) -> list[int]:
+        return list(dict.fromkeys([*self.seeds, *(self.more_seeds if row in self.repeated else [])]))
+
     @property
     def trained(self) -> list[Row]:
         return [row for row in self.selected if row.training != "none"]
@@ -117,7 +124,7 @@ class RunTable:
 
     def cases(self, rows: Iterable[Row], benchmarks: Sequence[str] = ()) -> list[dict]:
         """The wildcards of every row and seed, and of every benchmark if any, in table order."""
-        runs = [row.case(seed) for row in rows for seed in self.seeds]
+        runs = [row.case(seed) for row in rows for seed in self.seeds_of(row)]
         return [run | {"benchmark": name} for run in runs for name in benchmarks] if benchmarks else runs
 
     def files(self, pattern: str, rows: Iterable[Row], benchmarks: Sequence[str] = ()) -> list[str]:

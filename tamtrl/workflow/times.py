@@ -53,7 +53,7 @@ class Times:
     def listed(self, item: str) -> list[dict]:
         """Of all runs of a table."""
         table = self.data_sets.runs.table
-        return [job for row in table.of(item) for seed in table.seeds for job in self.of_run(row, seed)]
+        return [job for row in table.of(item) for seed in table.seeds_of(row) for job in self.of_run(row, seed)]
 
     @property
     def _resources(self) -> dict:

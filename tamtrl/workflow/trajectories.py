@@ -45,7 +45,7 @@ class Trajectories:
         table, found = self.runs.table, {}
         for row in table.every:
             if row.training in LEARNING:
-                for seed in table.seeds:
+                for seed in table.seeds_of(row):
                     settings = self.generation_settings(row, seed)
                     found[generation_key(settings)] = Generation(settings, self.runs.of(row)["distillation"]["shards"])
         return found

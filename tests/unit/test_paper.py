@@ -76,7 +76,7 @@ def test_table_means_deltas_and_unknown_cells(scored):
     assert "| 0.6B | tamtrl | strict | 25.00 | 50.00 | 37.50 |\n| 0.6B | tamtrl | em | 62.50 | 50.00 | 56.25 |" in text
     assert "strict: the training verifier (the last box equal to a gold answer" in text
     latex = (scored / "out" / "t.tex").read_text()
-    assert latex.count(r"\\") == 4 and "–" not in latex and r"\toprule" in latex
+    assert latex.count(r"\\") == 7 and "–" not in latex and r"\toprule" in latex
 
 
 def test_the_papers_score_stands_beside_the_metric_that_is_shown(scored):
@@ -247,3 +247,25 @@ def test_open_choices_name_keys_that_exist(tmp_path):
 
 def rows_of_table(document):
     return [line for line in document.read_text().splitlines() if line.startswith("| ") and "---" not in line][1:]
+
+
+def test_the_spread_over_seeds_stands_beside_that_over_questions(tmp_path):
+    """Two documents. tamtrl: 1 1 with seed 0, 1 0 with seed 1, so 100 and 50; memagent: 0 0 and 1 0, so 0 and 50."""
+    rows = []
+    for method, seeds in {"tamtrl": ([1, 1], [1, 0]), "memagent": ([0, 0], [1, 0])}.items():
+        for seed, values in enumerate(seeds):
+            path = tmp_path / f"{method}{seed}.csv"
+            pd.DataFrame({"document": [0, 1], "id": ["a", "b"], "score": values}).to_csv(path, index=False)
+            rows.append(dict(model="toy", method=method, variant="main", seed=seed, benchmark="a", documents=path, ours=False))
+    pd.DataFrame(rows).to_csv(tmp_path / "runs.csv", index=False)
+    (tmp_path / "paper.csv").write_text("model,method,variant,benchmark,metric,value,source\n")
+    tables.write("t", tmp_path / "paper.csv", tmp_path / "runs.csv", Layout(["a"], average_over=["a"]), tmp_path / "t.csv")
+    made = pd.read_csv(tmp_path / "t.csv").set_index(["method", "benchmark", "metric"])
+    # means 75 and 25; standard deviations of (100, 50), of (0, 50), and of the differences (-100, 0)
+    assert made.loc[("tamtrl", "average", "score"), ["reproduced", "seeds"]].tolist() == [75, 2]
+    assert made.loc[("tamtrl", "average", "score"), "seed_sd"] == pytest.approx(50 / 2**0.5, abs=1e-4)
+    assert made.loc[("memagent", "average", "score_minus_tamtrl"), "reproduced"] == -50
+    assert made.loc[("memagent", "average", "score_minus_tamtrl"), "seed_sd"] == pytest.approx(100 / 2**0.5, abs=1e-4)
+    text = (tmp_path / "t.md").read_text()
+    assert "| toy | tamtrl | average | 2 | 75.00 [50.0, 100.0] | 35.36 |" in text
+    assert "| toy | memagent | average minus tamtrl's | 2 | -50.00 [-100.0, " in text

@@ -25,4 +25,5 @@ def study(extends: str = "config/toy.yaml", **given) -> Study:
 def of_rows(folder: Path, *lines: str, **given) -> Study:
     """Of these rows alone, all of them selected."""
     everything = {"runs": write_table(folder, *lines), "select": {"model": [], "variant": []}, "leave_out": []}
+    everything |= {"more_seeds": {"seeds": []}}
     return study(**everything | given)
