@@ -1,5 +1,6 @@
 """Where the folders of models come from: the user, a copy kept in this repository, or a rule that fetches or makes them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,11 @@ class Backbones:
     def having(self, key: str) -> list[str]:
         """Models that say this: ``repository`` those that are fetched, ``made`` those that are made."""
         return [name for name, spec in self.configuration.models.items() if key in spec]
+
+    def taught(self, rows: Iterable[Row]) -> list[str]:
+        """Models of these rows that were taught the toy task."""
+        models = self.configuration.models
+        return [name for name in dict.fromkeys(row.model for row in rows) if "course" in models[name].get("made", {})]
 
     def folder(self, name: str) -> str:
         return f"<results>/models/{'given/' if self.given_folder(name) else ''}{name}"

@@ -79,3 +79,21 @@ rule make_backbone:
         texts=optional("texts", "texts"),
     shell:
         "tamtrl backbone --recipe {input.recipe:q} {params.texts} --output {output:q} 2> {log:q}"
+
+
+# Is a toy reader right on the relevant text alone, and less so on the whole section?
+rule premise:
+    input:
+        recipe=rules.backbone_recipe.output,
+        model=lambda wc: sums(models.folder(wc.model)),
+    output:
+        "<results>/models/{model}.premise.csv",
+    log:
+        "<logs>/models/{model}.premise.log",
+    wildcard_constraints:
+        model=alternatives(models.taught(rows.every)),
+    params:
+        code=code("models.premise"),
+        model=folder_of("model"),
+    shell:
+        "tamtrl premise --recipe {input.recipe:q} --model {params.model:q} --output {output:q} 2> {log:q}"

@@ -100,3 +100,4 @@ rule records:
         *(rules.run_cards.output if rows.trained else []),
         rules.open_choices.output,
         rules.theorem.output,
+        collect(rules.premise.output, model=models.taught(rows.selected)),
