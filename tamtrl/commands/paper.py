@@ -67,6 +67,21 @@ def table_hours(args: Namespace) -> None:
 
 
 @verb(
+    "claims",
+    "Hold what the paper claims against what was reproduced.",
+    needed("--claims", Path, "TSV of claims: which run is above or below which"),
+    needed("--runs", Path, "CSV of all runs and their score files"),
+    argument("--hours", Path, "the long table of hours (tableA2.csv)"),
+    *LAYOUT,
+    NOTE,
+)
+def claims(args: Namespace) -> None:
+    from tamtrl.paper.claims import write
+
+    write(args.claims, args.runs, args.hours, layout(args, args.note), args.output)
+
+
+@verb(
     "figure",
     "Draw a figure of training or of memories.",
     argument("name", choices=("dynamics", "turn_rewards", "memory_length", "survival")),

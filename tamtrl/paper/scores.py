@@ -126,6 +126,23 @@ def averages_by_seed(scores: dict[str, pd.DataFrame], weights: dict[str, float])
     return pd.DataFrame({name: weight * scores[name].mean(axis=0) for name, weight in weights.items()}).sum(axis=1, skipna=False)
 
 
+def difference(
+    first: Scores, second: Scores, weights: dict[str, float], metric: str, key: tuple, seed: int = 0
+) -> dict[str, float]:
+    """The first run's average minus the second's, in points, over the seeds that both have. ``key`` names the comparison, for the
+    draw of the bootstrap and for UserError where they were scored on different documents."""
+    pairs = {name: (first[name][metric] - second[name][metric]).dropna(axis=1, how="all") for name in weights}
+    if any(pair.empty or pair.isna().any(axis=None) for pair in pairs.values()):
+        raise UserError(f"{' '.join(key)}: the runs compared were not scored on the same documents; score both again.")
+    values, shares = [pair.to_numpy(dtype=float) for pair in pairs.values()], list(weights.values())
+    low, high, p = paired_bootstrap(values, seed, *key, weights=shares)
+    by_seed = averages_by_seed(pairs, weights)
+    return {
+        "reproduced": 100 * float(np.dot(shares, [one.mean() for one in values])), "low": 100 * low, "high": 100 * high,
+        "n": sum(map(len, values)), "seeds": values[0].shape[1], "seed_sd": 100 * by_seed.std(ddof=1), "p": p,
+    }  # fmt: skip
+
+
 def differences(scored: list[tuple[tuple, Scores]], layout: Layout, seed: int = 0) -> list[dict]:
     """Each run's average minus that of TAMTRL on the same model, in points, with the paired bootstrap over questions and
     seeds; p_corrected is Holm's, over all comparisons of the table."""
@@ -135,16 +152,8 @@ def differences(scored: list[tuple[tuple, Scores]], layout: Layout, seed: int = 
         reference = by_key.get((key[0], *REFERENCE), {})
         if key[1:] == REFERENCE or not weights or not set(weights) <= set(scores) & set(reference):
             continue
-        pairs = [(scores[name][layout.metric] - reference[name][layout.metric]).dropna(axis=1, how="all") for name in weights]
-        if any(pair.empty or pair.isna().any(axis=None) for pair in pairs):
-            raise UserError(f"{' '.join(key)} and {' '.join(REFERENCE)} were not scored on the same documents; score both again.")
-        values = [pair.to_numpy(dtype=float) for pair in pairs]
-        mean = float(np.dot(list(weights.values()), [one.mean() for one in values]))
-        low, high, p = paired_bootstrap(values, seed, *key, weights=list(weights.values()))
-        row = {"benchmark": AVERAGE, "metric": layout.metric + MINUS, "n": sum(map(len, values)), "seeds": values[0].shape[1]}
-        by_seed = averages_by_seed(dict(zip(weights, pairs, strict=True)), weights)
-        row |= {"reproduced": 100 * mean, "low": 100 * low, "high": 100 * high, "seed_sd": 100 * by_seed.std(ddof=1), "p": p}
-        rows.append(dict(zip(RUN_KEYS, key, strict=True)) | row)
+        row = difference(scores, reference, weights, layout.metric, key, seed)
+        rows.append(dict(zip(RUN_KEYS, key, strict=True)) | {"benchmark": AVERAGE, "metric": layout.metric + MINUS} | row)
     for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_corrected"] = corrected
     return rows

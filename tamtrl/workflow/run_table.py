@@ -11,6 +11,7 @@ from tamtrl.workflow.configuration import Configuration, schema
 from tamtrl.workflow.documents import check, known
 
 KEYS = ("model", "method", "variant")
+CLAIMS = "claims"
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class RunTable:
         return self._by_key[key]
 
     def of(self, item: str) -> list[Row]:
-        """The selected rows of a table or figure."""
-        return [row for row in self.selected if item in row.items]
+        """The selected rows of a table or figure. Claims are about any."""
+        return [row for row in self.selected if item in (*row.items, CLAIMS)]
 
     def seeds_of(self, row: Row) -> list[int]:
         return list(dict.fromkeys([*self.seeds, *(self.more_seeds if row in self.repeated else [])]))

@@ -175,6 +175,39 @@ rule table_hours:
         "--output {output.csv:q} 2> {log:q}"
 
 
+# What the paper says in words: who is above whom.
+rule claims:
+    input:
+        claims=ours("results/paper/claims.tsv"),
+        runs="<results>/tables/claims.runs.csv",
+        hours=rules.table_hours.output.csv if rows.of("tableA2") else [],
+    output:
+        csv="<results>/tables/claims.csv",
+        md="<results>/tables/claims.md",
+        tex="<results>/tables/claims.tex",
+        html=report(
+            "<results>/tables/claims.html",
+            caption="../report/claims.rst",
+            category="Tables",
+            labels={"table": "claims"},
+        ),
+    log:
+        "<logs>/tables/claims.log",
+    localrule: True
+    params:
+        code=code("paper.claims"),
+        hours=optional("hours", "hours"),
+        columns=config["evaluate_on"],
+        means=paper.means,
+        average_over=config["average_over"],
+        metric=config["metric"],
+        note=lambda wc: paper.note,
+    shell:
+        "tamtrl claims --claims {input.claims:q} --runs {input.runs:q} {params.hours} --columns {params.columns:q} "
+        "--means {params.means:q} --average-over {params.average_over:q} --metric {params.metric:q} --note={params.note:q} "
+        "--output {output.csv:q} 2> {log:q}"
+
+
 # Published numbers alone: no data, no training, seconds.
 rule paper_table:
     input:
@@ -204,3 +237,4 @@ rule tables:
     input:
         collect("<results>/tables/{table}.{kind}", table=[*TABLES, *COUNTED], kind=KINDS),
         collect("<results>/tables/{table}.provenance.json", table=TABLES),
+        collect("<results>/tables/claims.{kind}", kind=KINDS if rows.trained and config["average_over"] else []),
