@@ -222,6 +222,18 @@ def toy_sweeps() -> str:
     return table(["varied", "values and scores"], rows)
 
 
+def toy_premise() -> str:
+    """The probability of the right memory by kind of turn, in both views; a backbone a file."""
+    rows = []
+    for path in sorted(TOY.glob("*.premise.csv")):
+        made = frames.read(path, numbers=["turns", "probability", "low", "high"])
+        for kind in dict.fromkeys(made["kind"]):
+            views = list(frames.rows(made[made["kind"] == kind]))
+            shown = [f"{one.probability:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in views]
+            rows.append([path.name.removesuffix(".premise.csv"), kind, f"{views[0].turns:.0f}", *shown])
+    return table(["backbone", "turn", "turns", "full section", "relevant text alone"], rows)
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
     "rooms": graph,
     "what is where": what_is_where,
@@ -233,6 +245,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "keys of credit": partial(keys_of, "credit", short=True),
     "keys of judge and prm": partial(keys_of, "judge", "prm"),
     "keys of evaluation and resources": partial(keys_of, "evaluation", "resources"),
+    "toy premise": toy_premise,
     "toy table": toy_table,
     "toy ablations": toy_ablations,
     "toy sweeps": toy_sweeps,

@@ -1,7 +1,8 @@
 """Does the paper's premise hold in a toy reader: is it right on the relevant text alone, and less so on the whole section?
 
 Measured on updates, not on outcomes: the probability, at temperature 1, that the model writes exactly the memory that a careful
-reader would write, after a memory that has lapses as the model's own have.
+reader would write, after the memory that a careful reader has. (After a memory that lost the first fact of two, nobody can know
+that the second matters.)
 """
 
 from dataclasses import dataclass
@@ -57,11 +58,10 @@ def probabilities(model: torch.nn.Module, samples: list[Sample], pad: int) -> li
 def measure(model: torch.nn.Module, reader: Reader, course: Course, questions: int, seed: int) -> pd.DataFrame:
     """A row for each kind of turn and each view: how many turns, and the mean probability of the right memory with its interval
     over turns. ``questions`` are of the held-out split."""
-    rng = seeds.generator(seed, "premise", "lapses")
-    lapses = course.lapses if course.lapsing_steps else "careless"
+    rng = seeds.generator(seed, "premise", "no lapses")
     asked: list[Measured] = []
     for example in toy.generate("heldout", questions, course.documents, seed, stream="premise"):
-        turns, _ = lessons(example, reader, rng, course.lapse, lapses)
+        turns, _ = lessons(example, reader, rng, 0.0, course.lapses)
         for turn in turns:
             for view, (prompt, _) in zip(VIEWS, (turn.written, turn.right), strict=True):
                 asked.append(Measured(kind(turn), view, (prompt, turn.right[1])))
