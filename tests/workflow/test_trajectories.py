@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -119,13 +120,13 @@ def distil(folder: Path, name: str, loss: str, teacher: str = TEACHER, **changes
 
 
 def of_two_steps(folder: Path) -> dict:
-    """Epochs of two steps each, so many that a kill after the first is in time."""
+    """Epochs of two steps each, and several, so that a kill after the first is in time."""
     return {"batch": samples(folder / "trajectories.parquet") // 2, "epochs": LONG}
 
 
 @pytest.fixture(scope="module")
 def sft(folder) -> pd.DataFrame:
-    """Killed after its first checkpoint and started again."""
+    """Killed after its first checkpoint, with all that it had started, and started again."""
     before = left_over()
     path = run_file(folder, "sft", "sft", **of_two_steps(folder))
     command = ["distil", path, "--output", folder / "sft", "--scratch", folder / "scratch", "--device", "cpu"]
@@ -134,7 +135,11 @@ def sft(folder) -> pd.DataFrame:
     deadline = time.time() + 300
     while not tracker.exists() and killed.poll() is None and time.time() < deadline:
         time.sleep(0.05)
+    started = psutil.Process(killed.pid).children(recursive=True)
     killed.send_signal(signal.SIGKILL)
+    for process in started:  # ranks that outlive it would be cleared by the next start, and by then have done all steps
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     killed.wait()
     assert tracker.exists() and not (folder / "sft").exists()
     refused = tamtrl(*command[:-2], "--devices", 2)
