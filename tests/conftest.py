@@ -18,6 +18,12 @@ def no_ray_variables(monkeypatch):
         monkeypatch.delenv(name)
 
 
+@pytest.fixture
+def in_the_checkout(monkeypatch):
+    """Configurations name files from here."""
+    monkeypatch.chdir(REPOSITORY)
+
+
 @pytest.fixture(scope="session")
 def toy_tokenizer():
     from tamtrl.models.course import toy_texts

@@ -34,7 +34,7 @@ def backbone(args: Namespace) -> None:
 @verb(
     "premise",
     "Measure how probably a toy model writes the right memory, reading the whole section and reading the relevant text alone.",
-    needed("--recipe", Path, "what it was made by: its course says which lapses its readers have"),
+    needed("--recipe", Path, "what it was made by, with the length of its course's documents"),
     needed("--model"),
     argument("--questions", int, "how many documents are read", default=512),
 )

@@ -4,7 +4,7 @@ A reader is taught to be able first and to have lapses then: it can do the task 
 keep. Reinforcement learning moves an able model that has lapses in a few steps; an unable one hardly at all.
 
 A *distractible* reader has them beside other text alone: what a teacher that sees only the relevant text says of its memories is
-then worth something. A *careless* one has them whatever it reads, and its teacher is as careless as itself.
+then worth something. A *careless* one has them whatever it reads, and its teacher knows no more than itself.
 """
 
 import random

@@ -5,7 +5,6 @@ reader would write, after the memory that a careful reader has. (After a memory 
 that the second matters.)
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -23,13 +22,6 @@ from tamtrl.tasks import toy
 
 BATCH = 256
 VIEWS = ("full section", "relevant text alone")
-
-
-@dataclass(frozen=True)
-class Measured:
-    kind: str
-    view: str
-    sample: Sample
 
 
 def kind(lesson: Lesson) -> str:
@@ -55,19 +47,19 @@ def probabilities(model: torch.nn.Module, samples: list[Sample], pad: int) -> li
     return found
 
 
-def measure(model: torch.nn.Module, reader: Reader, course: Course, questions: int, seed: int) -> pd.DataFrame:
+def measure(model: torch.nn.Module, reader: Reader, documents: int, questions: int, seed: int) -> pd.DataFrame:
     """A row for each kind of turn and each view: how many turns, and the mean probability of the right memory with its interval
-    over turns. ``questions`` are of the held-out split."""
+    over turns. ``questions`` are of the held-out split, of ``documents`` paragraphs each."""
     rng = seeds.generator(seed, "premise", "no lapses")
-    asked: list[Measured] = []
-    for example in toy.generate("heldout", questions, course.documents, seed, stream="premise"):
-        turns, _ = lessons(example, reader, rng, 0.0, course.lapses)
+    asked: list[dict[str, str]] = []
+    samples: list[Sample] = []
+    for example in toy.generate("heldout", questions, documents, seed, stream="premise"):
+        turns, _ = lessons(example, reader, rng, 0.0, "careless")
         for turn in turns:
             for view, (prompt, _) in zip(VIEWS, (turn.written, turn.right), strict=True):
-                asked.append(Measured(kind(turn), view, (prompt, turn.right[1])))
-    pad = reader.prompts.tokenizer.pad_token_id
-    table = pd.DataFrame(asked).drop(columns="sample")
-    table["probability"] = probabilities(model, [one.sample for one in asked], pad)
+                asked.append({"kind": kind(turn), "view": view})
+                samples.append((prompt, turn.right[1]))
+    table = pd.DataFrame(asked).assign(probability=probabilities(model, samples, reader.prompts.tokenizer.pad_token_id))
     rows = []
     for (what, view), turns_of in frames.groups(table, ["kind", "view"]):
         values = turns_of["probability"].to_numpy()
@@ -82,4 +74,4 @@ def write(recipe_file: Path, folder: str, questions: int, output: Path) -> None:
     course = build(Course, recipe["course"], f"{recipe_file}: course")
     reader = Reader(Prompts(AutoTokenizer.from_pretrained(folder), reading.prompts), reading)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    frames.write(measure(model, reader, course, questions, recipe["seed"]), output)
+    frames.write(measure(model, reader, course.documents, questions, recipe["seed"]), output)

@@ -9,10 +9,7 @@ from tamtrl.errors import UserError
 from tamtrl.workflow import checkout, configuration, documents
 from tamtrl.workflow.documents import typed
 
-
-@pytest.fixture(autouse=True)
-def in_the_checkout(monkeypatch):
-    monkeypatch.chdir(REPOSITORY)
+pytestmark = pytest.mark.usefixtures("in_the_checkout")
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import toy_budgets
+import yaml
+from conftest import REPOSITORY, toy_budgets
 
 from tamtrl.errors import UserError
 from tamtrl.models import course, premise
@@ -31,6 +32,12 @@ def test_lapses_by_other_text():
     assert [careless(0.5, others) for others in range(3)] == [0.5] * 3
     with pytest.raises(UserError, match="lapses are 'sloppy'; they must be one of distractible, careless"):
         course.Course(1, 1, "sloppy", 0.5, 1, 1e-3, 6)
+
+
+def test_the_schema_knows_the_lapses():
+    schema = yaml.safe_load((REPOSITORY / "workflow" / "schemas" / "models.yaml").read_text(encoding="utf-8"))
+    made = schema["additionalProperties"]["properties"]["made"]["properties"]
+    assert made["course"]["properties"]["lapses"]["enum"] == list(course.LAPSES)
 
 
 def test_a_distractible_reader_loses_facts_beside_other_text_alone(reader):
@@ -88,8 +95,7 @@ def test_the_premise_of_a_model_that_knows_nothing(reader, toy_tokenizer):
     def model(input_ids):
         return SimpleNamespace(logits=torch.zeros(*input_ids.shape, vocabulary))
 
-    settings = course.Course(1, 1, "distractible", 0.5, 1, 1e-3, 6)
-    table = premise.measure(model, reader, settings, questions=8, seed=0).set_index(["kind", "view"])
+    table = premise.measure(model, reader, documents=6, questions=8, seed=0).set_index(["kind", "view"])
     empty = table.loc["nothing relevant, nothing kept"]
     # "Nothing yet ." and the end of the turn
     assert empty["probability"].tolist() == pytest.approx([vocabulary**-4.0] * 2) and set(empty.index) == set(premise.VIEWS)

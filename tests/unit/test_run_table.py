@@ -14,9 +14,7 @@ SCHEMA = schema(REPOSITORY, "runs.yaml")
 MODELS = ["toy", "sample", "0.6B"]
 
 
-@pytest.fixture(autouse=True)
-def in_the_checkout(monkeypatch):
-    monkeypatch.chdir(REPOSITORY)
+pytestmark = pytest.mark.usefixtures("in_the_checkout")
 
 
 def read(folder, *lines):

@@ -3,27 +3,12 @@
 import hashlib
 
 import pytest
-from conftest import REPOSITORY
-from toy_study import of_rows
+from toy_study import BASE, KD, MINE, PRM, SFT, STAR, case, of_rows
 
 from tamtrl.errors import UserError
 from tamtrl.workflow.trajectories import generation_key
 
-STAR = "toy\tstar\tmain\tsft\t\tdistillation.samples=8 distillation.rounds=3\ttable1,tableA2"
-SFT = "toy\tsft\tmain\tsft\t\tdistillation.teacher=toy_teacher\ttable1,tableA2"
-KD = "toy\tvanilla_kd\tmain\tkd\t\tdistillation.teacher=toy_teacher distillation.in_flight=3\ttable1"
-PRM = "toy\tprm\tmain\trl\tprm\t\ttable1,tableA2"
-BASE = "toy\tbase\tmain\tnone\t\t\ttable1,tableA2"
-MINE = "toy\tmine\tmain\trl\tteacher\t\ttable1,tableA2"
-
-
-@pytest.fixture(autouse=True)
-def in_the_checkout(monkeypatch):
-    monkeypatch.chdir(REPOSITORY)
-
-
-def case(method, **more):
-    return {"model": "toy", "method": method, "variant": "main", "seed": "0"} | more
+pytestmark = pytest.mark.usefixtures("in_the_checkout")
 
 
 # -- trajectories ------------------------------------------------------------------------------------------------------

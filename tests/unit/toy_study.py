@@ -8,7 +8,12 @@ from tamtrl.workflow import configuration
 from tamtrl.workflow.study import Study
 
 HEADING = "model\tmethod\tvariant\ttraining\tcredit\toverrides\titems"
-MINE = "toy\tmine\tmain\trl\tteacher\t\ttable1"
+STAR = "toy\tstar\tmain\tsft\t\tdistillation.samples=8 distillation.rounds=3\ttable1,tableA2"
+SFT = "toy\tsft\tmain\tsft\t\tdistillation.teacher=toy_teacher\ttable1,tableA2"
+KD = "toy\tvanilla_kd\tmain\tkd\t\tdistillation.teacher=toy_teacher distillation.in_flight=3\ttable1"
+PRM = "toy\tprm\tmain\trl\tprm\t\ttable1,tableA2"
+BASE = "toy\tbase\tmain\tnone\t\t\ttable1,tableA2"
+MINE = "toy\tmine\tmain\trl\tteacher\t\ttable1,tableA2"
 
 
 def write_table(folder: Path, *lines: str) -> str:
@@ -27,3 +32,8 @@ def of_rows(folder: Path, *lines: str, **given) -> Study:
     everything = {"runs": write_table(folder, *lines), "select": {"model": [], "variant": []}, "leave_out": []}
     everything |= {"more_seeds": {"seeds": []}}
     return study(**everything | given)
+
+
+def case(method: str, **more) -> dict:
+    """The wildcards of a toy run."""
+    return {"model": "toy", "method": method, "variant": "main", "seed": "0"} | more

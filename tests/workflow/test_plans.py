@@ -151,6 +151,12 @@ def test_the_paper_in_full(checkout):
     assert row[1] == "22" and float(row[2].replace(",", "")) == 22 * 8 * 48  # GPU-hours at most: 48 h on 8 GPUs each
 
 
+def test_tables_train_no_sweep(checkout):
+    """Claims are about sweeps too, and so are made with the records, which need every run."""
+    jobs = planned(snakemake(checkout, "-n", "--profile", "slurm", "tables", check=True).stdout)
+    assert (jobs["train_rl"], jobs["predict"]) == (14, 22) and "claims" not in jobs
+
+
 def test_sweeps_train_on_what_they_say(checkout):
     arguments = ["--profile", "toy", "--configfile", "config/toy-full.yaml", "-n"]
     run = "results/toy/runs/toy/tamtrl"

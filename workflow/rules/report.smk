@@ -101,3 +101,4 @@ rule records:
         rules.open_choices.output,
         rules.theorem.output,
         collect(rules.premise.output, model=models.taught(rows.selected)),
+        *(rules.claims.output if rows.trained and config["average_over"] else []),
