@@ -89,11 +89,21 @@ def test_another_folder_takes_all_from_the_cache(undisturbed, cache, tmp_path):
         assert (other / "results/small" / name).read_bytes() == (folder / "results/small" / name).read_bytes()
 
 
+def without_hours(folder: Path) -> dict[str, list[str]]:
+    """Lines of the tables by file name, but for those that hold how long something took."""
+    tables = (folder / "results/small/tables").glob("*.csv")
+    lines = {table.name: table.read_text(encoding="utf-8").splitlines() for table in tables}
+    return {
+        name: [line for line in content if "hours_total" not in line]
+        for name, content in lines.items()
+        if name not in ("tableA2.csv", "cards.csv")
+    }
+
+
 def test_the_same_tables_after_three_faults(undisturbed):
     """The training job that is first to save is cancelled, the trainer of the other is killed, and then Snakemake itself."""
     folder, before = undisturbed
-    tables = {path.name: path.read_bytes() for path in (folder / "results/small/tables").glob("*.csv")}
-    tables = {name: content for name, content in tables.items() if name not in ("tableA2.csv", "cards.csv")}  # hold times
+    tables = without_hours(folder)
     for name in ("results", "scratch", ".snakemake"):
         (folder / name).rename(folder / f"undisturbed.{name}")
     shutil.copytree(folder / "undisturbed.results" / "paper", folder / "results" / "paper")  # published numbers
@@ -128,8 +138,7 @@ def test_the_same_tables_after_three_faults(undisturbed):
     _, told = again.communicate(timeout=1100)
     assert again.returncode == 0, told[-5000:]
 
-    for name, content in tables.items():
-        assert (folder / "results/small/tables" / name).read_bytes() == content, name
+    assert without_hours(folder) == tables
     for method in methods:
         run = f"small/runs/toy/{method}/main/seed0"
         trained, resumed = (pd.read_csv(folder / results / run / "metrics.csv") for results in ("undisturbed.results", "results"))
