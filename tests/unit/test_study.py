@@ -169,7 +169,7 @@ def test_folders_of_models(tmp_path):
     assert "models/toy/config.json" in models.given_files("toy")
     ours = study().models
     assert ours.folder("0.6B") == "<results>/models/0.6B" and "toy_judge" in ours.having("made")
-    assert ours.taught(study().rows.every) == ["toy", "toy_distractible"]
+    assert ours.taught(study().rows.every) == ["toy", "toy_careless"]
     assert ours.learns_tokens("toy_judge") and not ours.learns_tokens("toy")
     assert list(ours.recipe("toy_bert"))[:3] == ["seed", "reading", "tokenizer"]
 
