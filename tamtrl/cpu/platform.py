@@ -11,6 +11,8 @@ import torch.distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 from verl.utils import torch_functional
 
+from tamtrl.cpu import logprobs
+
 if torch.cuda.is_available():
     raise RuntimeError("tamtrl.cpu.platform was loaded on a machine with a GPU; unset VERL_PLATFORM=cpu.")
 
@@ -139,23 +141,14 @@ def _skip_pinning() -> None:
     torch.Tensor.pin_memory = lambda self, *args, **kwargs: self  # type: ignore[method-assign]  # on purpose
 
 
-def _whole_logsumexp() -> None:
-    """Without flash-attention verl takes the log-probability of one token at a time, to spare the memory of a large vocabulary;
-    that was over a third of a toy step. A million logits (4 MB) at a time are as quick as all of them."""
-
-    def logprobs_from_logits(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        rows = max(1, (1 << 20) // logits.shape[-1])
-        parts = logits.flatten(0, -2).split(rows)
-        total = torch.cat([torch.logsumexp(part, dim=-1) for part in parts]).view(labels.shape)
-        return torch.gather(logits, -1, labels.unsqueeze(-1)).squeeze(-1) - total
-
+def _many_tokens_at_a_time() -> None:
     original = torch_functional.logprobs_from_logits_v2
     torch_functional.logprobs_from_logits_v2 = lambda logits, labels: (
-        logprobs_from_logits(logits, labels) if logits.dtype == torch.float32 else original(logits, labels)
+        logprobs.of_labels(logits, labels) if logits.dtype == torch.float32 else original(logits, labels)
     )
 
 
 _name_vllm()
 _name_backend()
 _skip_pinning()
-_whole_logsumexp()
+_many_tokens_at_a_time()
