@@ -13,7 +13,7 @@ from tamtrl.stored import Stored
 OPERATIONAL = frozenset(
     {
         "checkpoints_kept", "failures_allowed", "gpu_memory", "in_flight", "micro_batch_tokens", "rollout_workers", "save_every",
-        "shards", "stall_minutes", "timeout_seconds",
+        "shards", "snapshots", "stall_minutes", "timeout_seconds",
     }
 )  # fmt: skip
 
@@ -61,6 +61,7 @@ class Training:
     validation_temperature: float
     validation_top_p: float
     checkpoints_kept: int
+    snapshots: list[int]  # steps whose models stay beside the last
     micro_batch_tokens: int  # most tokens a device trains on at once
     rollout_workers: int  # processes that drive rollouts
     stall_minutes: float  # without a finished step for so long, the run is stopped

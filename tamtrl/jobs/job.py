@@ -2,11 +2,10 @@
 
 import errno
 import fcntl
-import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tamtrl import files
 from tamtrl.errors import UserError
 from tamtrl.jobs import processes, step_log
 from tamtrl.jobs.checkpoints import TRACKER, Checkpoints, of_verl, saved_by, step_of
+from tamtrl.jobs.snapshots import Snapshots
 from tamtrl.jobs.time_limit import OutOfTimeError, requeue
 
 REGISTER = "processes.json"
@@ -39,6 +39,11 @@ class Job:
     stall_minutes: float
     describe: Callable[[int, dict], str | None]
     complete: Callable[[dict], bool] = lambda values: True
+    snapshot_steps: Sequence[int] = ()
+
+    @property
+    def snapshots(self) -> Snapshots:
+        return Snapshots(self.scratch / "snapshots", self.snapshot_steps)
 
     @property
     def _checkpoints(self) -> Checkpoints:
@@ -80,6 +85,7 @@ class Job:
     def last_checkpoint(self, say: Callable[[str], None]) -> int:
         """The step of the newest whole checkpoint, 0 if none; the others are tidied away (checkpoints.py), and verl's tracker
         names this one, or nothing."""
+        self.snapshots.take(self._checkpoints, self.model)
         last = self._checkpoints.tidy(say)
         if last:
             files.write_text(self.checkpoints / TRACKER, str(step_of(last)))
@@ -125,10 +131,11 @@ class Job:
             raise UserError(f"Training failed: {cause} (exit code {code}; full log: {log}).")
 
     def _progress(self, attempt_log: Path, say: Callable[[str], None]) -> Callable[[], float]:
-        """Say each new step once; the time of the file's last change is the sign of life."""
+        """Say each new step once, and take snapshots; the time of the file's last change is the sign of life."""
         seen = set()
 
         def look() -> float:
+            self.snapshots.take(self._checkpoints, self.model)
             if not attempt_log.exists():
                 return 0.0
             for step, values in step_log.read_steps([attempt_log]).items():
@@ -166,12 +173,8 @@ def locked(scratch: Path) -> Iterator[None]:
 
 def publish_model(final: Path, output: Path) -> None:
     """Copy a finished model to ``output``/model, which appears only whole."""
-    output.mkdir(parents=True, exist_ok=True)
-    temporary, model = output / f".{os.getpid()}.tmp.model", output / "model"
-    shutil.copytree(final, temporary)
-    if model.exists():
-        shutil.rmtree(model)
-    temporary.rename(model)
+    with files.whole_folder(output / "model") as temporary:
+        shutil.copytree(final, temporary)
 
 
 def require_model(path: str) -> None:

@@ -3,8 +3,6 @@
 
 import itertools
 import json
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,12 +87,9 @@ def make(recipe_file: Path, output: Path, texts: Path | None, say: Callable[[str
     if recipe.get("judge_course"):
         course = build(toy_judge.Course, recipe["judge_course"], f"{recipe_file}: judge_course")
         toy_judge.train(model, tokenizer, reading, course, recipe["seed"], say)
-    temporary = output.with_name(f".{os.getpid()}.tmp.{output.name}")
-    model.save_pretrained(temporary)
-    tokenizer.save_pretrained(temporary)
-    if output.exists():
-        shutil.rmtree(output)
-    temporary.rename(output)
+    with files.whole_folder(output) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
 
 
 def _tokenizer(recipe: dict, texts: Path | None, reading: Reading, window: int) -> PreTrainedTokenizerFast:

@@ -17,13 +17,13 @@ from tamtrl.reading.prompts import Prompts
 from tamtrl.reading.reader import Reader
 from tamtrl.record import code_digest
 from tamtrl.record.provenance import digest, write_card
-from tamtrl.settings import Resources, Run, substance
+from tamtrl.settings import Resources, Run, Training, substance
 from tamtrl.training.metrics import COLUMNS, PREFIXES
 
 
 def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say: Callable[[str], None]) -> None:
-    """``output`` gets model/, metrics.csv and card.json, complete or not at all. Each identity of the run has a folder in
-    ``scratch``: a run that was changed starts anew, and one that is changed back continues."""
+    """``output`` gets model/, snapshots/, metrics.csv and card.json, complete or not at all. Each identity of the run
+    has a folder in ``scratch``: a run that was changed starts anew, and one that is changed back continues."""
     run = Run.load(run_file)
     needs = {"judge", "prm"} & set(credit.needs(run.credit.method))
     if needs != ({run.scorer.kind} if run.scorer else set()):
@@ -53,13 +53,19 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
         stall_minutes=run.training.stall_minutes,
         describe=_describe,
         complete=lambda values: step_log.validation(values) is not None,
+        snapshot_steps=_saved_before_the_last(run.training),
     )
     with locked(scratch):
         started = time.time()
         publish_model(job.run(say), output)
+        job.snapshots.publish(output / "snapshots")
         step_log.write_table(job.attempts.glob("*.jsonl"), output / "metrics.csv", COLUMNS, PREFIXES)
         write_card(output / "card.json", run_file, resources, started)
         say(f"Done: {output}/model and {output}/metrics.csv.")
+
+
+def _saved_before_the_last(training: Training) -> list[int]:
+    return [step for step in training.snapshots if step < training.steps and not step % training.save_every]
 
 
 def identity(run: Run) -> str:

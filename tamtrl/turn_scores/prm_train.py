@@ -2,8 +2,6 @@
 cross-entropy."""
 
 import json
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,12 +86,9 @@ def train(
         with files.whole(output / "calibration.csv") as temporary:
             bins.to_csv(temporary, index=False)
         files.write_text(output / "report.json", json.dumps(report, indent=2) + "\n")
-        temporary, final = output / f".{os.getpid()}.tmp.model", output / "model"
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
-        if final.exists():
-            shutil.rmtree(final)
-        temporary.rename(final)
+        with files.whole_folder(output / "model") as temporary:
+            model.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
 
 
 def _trainer(

@@ -33,6 +33,7 @@ rule train_rl:
         scorer=lambda wc: sums(scorers.folder(wc)) if scorers.folder(wc) else [],
     output:
         model=directory(f"{RUN}/model"),
+        snapshots=directory(f"{RUN}/snapshots"),
         metrics=f"{RUN}/metrics.csv",
         card=f"{RUN}/card.json",
     log:
