@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tamtrl.answers.scoring import F1_RULES
 from tamtrl.commands.declare import RESOURCES, argument, needed, say, verb
+from tamtrl.errors import UserError
 
 
 @verb(
@@ -25,17 +26,19 @@ def predict(args: Namespace) -> None:
 
 @verb(
     "score",
-    "Score stored predictions.",
-    argument("predictions", Path),
-    needed("--benchmark"),
-    argument("--f1-rule", help="which official scorer's F1", choices=F1_RULES, default="hotpotqa"),
-    needed("--documents", Path, "file for the score of each document"),
+    "Score stored predictions: means with intervals, and every document.",
+    argument("predictions", Path, "NAME.jsonl.gz; --output gets NAME.csv and NAME.documents.csv", nargs="+"),
+    argument("--f1-rules", help="which official scorer's F1, one for each file", choices=F1_RULES, nargs="+", default=[]),
     argument("--seed", int, "of the bootstrap", default=0),
 )
 def score(args: Namespace) -> None:
     from tamtrl.evaluation.score import score as run
 
-    run(args.predictions, args.benchmark, args.f1_rule, args.output, args.documents, args.seed)
+    rules = args.f1_rules or ["hotpotqa"] * len(args.predictions)
+    if len(rules) != len(args.predictions):
+        raise UserError(f"{len(rules)} --f1-rules for {len(args.predictions)} files of predictions; give one for each.")
+    for path, rule in zip(args.predictions, rules, strict=True):
+        run(path, path.name.removesuffix(".jsonl.gz"), rule, args.output, args.seed)
 
 
 @verb(

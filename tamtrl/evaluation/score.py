@@ -19,9 +19,9 @@ def document_scores(records: list[dict], f1_rule: str) -> pd.DataFrame:
     return pd.DataFrame(rows).groupby(["document", "id"], as_index=False, dropna=False).mean()
 
 
-def score(predictions: Path, benchmark: str, f1_rule: str, output: Path, documents: Path, seed: int) -> None:
-    """``output``: one row a metric with the mean over documents and its 95 % bootstrap interval. ``documents``: the score
-    of each document, from which tables join seeds."""
+def score(predictions: Path, benchmark: str, f1_rule: str, output: Path, seed: int) -> None:
+    """``output``/BENCHMARK.csv: one row a metric with the mean over documents and its 95 % bootstrap interval;
+    BENCHMARK.documents.csv: the score of each document, from which tables join seeds."""
     records = read_predictions(predictions)
     scores = document_scores(records, f1_rule)
     rows = []
@@ -40,5 +40,5 @@ def score(predictions: Path, benchmark: str, f1_rule: str, output: Path, documen
                 "truncated": sum(record["dropped_tokens"] > 0 for record in records),
             }
         )
-    frames.write(scores, documents)
-    frames.write(pd.DataFrame(rows), output)
+    frames.write(scores, output / f"{benchmark}.documents.csv")
+    frames.write(pd.DataFrame(rows), output / f"{benchmark}.csv")

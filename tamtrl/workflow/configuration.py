@@ -14,8 +14,8 @@ from tamtrl.workflow.documents import check, known, named, read, typed
 
 # Their values may come as text.
 SECTIONS = (
-    "seeds", "tests", "reading", "closed_book", "data_seed", "training", "distillation", "credit", "judge", "prm", "evaluation",
-    "resources",
+    "seeds", "more_seeds", "tests", "reading", "closed_book", "data_seed", "training", "distillation", "credit", "judge", "prm",
+    "evaluation", "resources",
 )  # fmt: skip
 
 
@@ -123,6 +123,10 @@ class Configuration:
         known([*self["evaluate_on"], *self["average_over"]], [*self.datasets, *means], "benchmark")
         known(self["train_sets"].values(), self.datasets, "data set in train_sets:")
         known(self["closed_book"]["models"], self.models, "model in closed_book:")
+
+    def f1_rule(self, benchmark: str) -> str:
+        """Whose official F1."""
+        return self.datasets[benchmark].get("f1_rule", "hotpotqa")
 
     @cached_property
     def evaluated(self) -> list[str]:

@@ -84,11 +84,12 @@ def test_budgets_that_do_not_fit(run_file, tmp_path):
 
 def test_scores_of_a_broken_prediction_file(tmp_path):
     path = tmp_path / "p.jsonl.gz"
-    arguments = ["--benchmark", "x", "--output", tmp_path / "s.csv", "--documents", tmp_path / "d.csv"]
+    arguments = ["--output", tmp_path / "scores"]
     refused(tamtrl("score", path, *arguments), "does not exist")
     path.write_bytes(b"\x1f\x8b broken")
     refused(tamtrl("score", path, *arguments), "is not a complete prediction file")
-    assert not (tmp_path / "s.csv").exists()
+    refused(tamtrl("score", path, "--f1-rules", "squad", "musique", *arguments), "2 --f1-rules for 1 files of predictions")
+    assert not (tmp_path / "scores").exists()
 
 
 def test_prepare_multihop_is_reproducible(tmp_path):

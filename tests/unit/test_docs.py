@@ -1,10 +1,12 @@
 """What the docs say of the code is what the code says (docs/generate.py)."""
 
 import re
+import shutil
 
 import generate
 import pytest
 import rooms
+import toy_results
 from conftest import REPOSITORY
 
 from tamtrl.errors import UserError
@@ -69,23 +71,25 @@ def test_every_equation_has_its_place():
 def test_toy_results_are_taken_over(tmp_path, monkeypatch):
     """What isn't shown stays behind, and the pages can be made from what comes."""
     results, kept = tmp_path / "results", tmp_path / "kept"
-    for name in generate.TAKEN:
+    sections = (toy_results.averages, toy_results.ablations, toy_results.claims)
+    for name in toy_results.TABLES:
         path = results / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = (generate.TOY / path.name).read_text(encoding="utf-8").splitlines()
+        lines = (toy_results.TOY / path.name).read_text(encoding="utf-8").splitlines()
         place = lines[0].split(",").index("metric")
         other = [",".join([*cells[:place], "em", *cells[place + 1 :]]) for cells in (line.split(",") for line in lines[1:])]
         path.write_text("\n".join([*lines, *other]) + "\n", encoding="utf-8")
-    before = generate.toy_table(), generate.toy_ablations(), generate.toy_sweeps()
-    generate.take_over(results, kept)
-    monkeypatch.setattr(generate, "TOY", kept)
-    assert (generate.toy_table(), generate.toy_ablations(), generate.toy_sweeps()) == before
+    shutil.copy(toy_results.TOY / "claims.csv", results / "tables")
+    before = [section() for section in sections]
+    toy_results.take_over(results, "toy", kept)
+    monkeypatch.setattr(toy_results, "TOY", kept)
+    assert [section() for section in sections] == before
     assert all(",em," not in path.read_text(encoding="utf-8") for path in kept.glob("*.csv"))
 
 
 def test_toy_results_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(UserError, match=r"fig5_documents\.csv"):
-        generate.take_over(tmp_path, tmp_path / "kept")
+    with pytest.raises(UserError, match=r"claims\.csv"):
+        toy_results.take_over(tmp_path, "toy", tmp_path / "kept")
 
 
 def test_links_and_files_of_the_pages_are_there():

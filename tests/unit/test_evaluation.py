@@ -37,11 +37,12 @@ def test_score_is_the_mean_over_documents_of_the_mean_over_samples(tmp_path):
     ]
     with gzip.open(tmp_path / "p.jsonl.gz", "wt") as stream:
         stream.writelines(json.dumps(r) + "\n" for r in records)
-    score(tmp_path / "p.jsonl.gz", "made_up", "hotpotqa", tmp_path / "s.csv", tmp_path / "d.csv", seed=0)
-    assert pd.read_csv(tmp_path / "d.csv")["em"].tolist() == [0.5, 0.5, 1.0]
+    score(tmp_path / "p.jsonl.gz", "made_up", "hotpotqa", tmp_path, seed=0)
+    documents = pd.read_csv(tmp_path / "made_up.documents.csv")
+    assert documents["em"].tolist() == [0.5, 0.5, 1.0]
     # the verifier forgives neither the article nor the missing box
-    assert pd.read_csv(tmp_path / "d.csv")["strict"].tolist() == [0.5, 0.5, 0.0]
-    row = pd.read_csv(tmp_path / "s.csv").set_index("metric").loc["em"]
+    assert documents["strict"].tolist() == [0.5, 0.5, 0.0]
+    row = pd.read_csv(tmp_path / "made_up.csv").set_index("metric").loc["em"]
     assert row["mean"] == pytest.approx(2 / 3) and row["low"] <= row["mean"] <= row["high"]
     assert (row["n"], row["samples"], row["errors"], row["truncated"]) == (3, 2, 1, 1)
 

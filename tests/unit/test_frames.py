@@ -93,9 +93,9 @@ def scored(tmp_path):
                         answer_mode="alternatives", error=None, dropped_tokens=0, memories=["Rome", "x"], tokens=[3, 5, 1]
                     )
                     stream.write(json.dumps(record) + "\n")
-        score(predictions, "1e3", "hotpotqa", tmp_path / f"{method}.csv", tmp_path / f"{method}.documents.csv", seed=0)
+        score(predictions, "1e3", "hotpotqa", tmp_path / method, seed=0)
         rows.append(dict(model=MODEL, method=method, variant=variant, seed=0, benchmark="1e3", ours=False, value=7))
-        rows[-1] |= dict(documents=tmp_path / f"{method}.documents.csv", predictions=predictions)
+        rows[-1] |= dict(documents=tmp_path / method / "1e3.documents.csv", predictions=predictions)
     frames.write(pd.DataFrame(rows), tmp_path / "runs.csv")
     header = "model,method,variant,benchmark,metric,value,source\n"
     (tmp_path / "paper.csv").write_text(f"{header}NA,null,nan,1e3,score,20,null\nNA,null,nan,average,score_minus_tamtrl,10,NA\n")
@@ -103,10 +103,10 @@ def scored(tmp_path):
 
 
 def test_scores_of_documents_whose_ids_look_missing(scored):
-    documents = frames.read(scored / "null.documents.csv", text=["id"])
+    documents = frames.read(scored / "null" / "1e3.documents.csv", text=["id"])
     assert documents["id"].tolist() == IDS and documents["document"].tolist() == list(range(19))
     assert documents["em"].tolist() == [1, 1, 1, 0.5, *[0] * 14, 0.5]
-    mean = frames.read(scored / "null.csv", text=["benchmark", "metric"]).set_index("metric").loc["em"]
+    mean = frames.read(scored / "null" / "1e3.csv", text=["benchmark", "metric"]).set_index("metric").loc["em"]
     assert mean["mean"] == 4 / 19 and mean["n"] == 19 and mean["benchmark"] == "1e3"
 
 
@@ -126,21 +126,21 @@ def test_a_table_of_names_and_ids_that_look_missing(scored):
     assert "| NA | null (nan) | +10.00 | +15.79 [" in text and "| NA | null (nan) | em | 21.05 |" in text
     verify.record(scored / "runs.csv", [scored / "t.csv"], scored / "t.json")
     # other documents, though equal to what reads them as missing or as numbers
-    table = frames.read(scored / "null.documents.csv", text=["id"])
-    frames.write(table.replace({"id": {"007": "7.0"}}), scored / "null.documents.csv")
+    table = frames.read(scored / "null" / "1e3.documents.csv", text=["id"])
+    frames.write(table.replace({"id": {"007": "7.0"}}), scored / "null" / "1e3.documents.csv")
     with pytest.raises(UserError, match="not scored on the same documents"):
         tables.write("table1", scored / "paper.csv", scored / "runs.csv", layout, scored / "t.csv")
 
 
 def test_what_is_there_twice(scored):
-    layout, documents = Layout(["1e3"]), scored / "null.documents.csv"
+    layout, documents = Layout(["1e3"]), scored / "null" / "1e3.documents.csv"
     runs = frames.read(scored / "runs.csv")
     frames.write(pd.concat([runs, runs[:1]]), scored / "twice.csv")
     with pytest.raises(UserError, match="NA null nan is listed twice with one seed for 1e3"):
         tables.write("table1", scored / "paper.csv", scored / "twice.csv", layout, scored / "t.csv")
     table = frames.read(documents)
     frames.write(pd.concat([table, table[-1:]]), documents)
-    with pytest.raises(UserError, match=r"null.documents.csv has document 18 \('NA'\) twice"):
+    with pytest.raises(UserError, match=r"null/1e3.documents.csv has document 18 \('NA'\) twice"):
         tables.write("table1", scored / "paper.csv", scored / "runs.csv", layout, scored / "t.csv")
 
 

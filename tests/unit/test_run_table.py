@@ -252,7 +252,7 @@ def test_a_row_that_comes_to_nothing(tmp_path, line, message):
 
 def test_further_seeds_of_some_runs(tmp_path):
     base, other = "toy\tbase\tmain\tnone\t\t\ttable1", "toy\tother\tmain\trl\toutcome\t\ttable1"
-    table = of_rows(tmp_path, base, MINE, other, more_seeds={"seeds": [0, 2, 1], "select": {"method": ["mine"]}}).runs.table
+    table = of_rows(tmp_path, base, MINE, other, more_seeds={"seeds": [0, "2", 1], "select": {"method": ["mine"]}}).runs.table
     assert [(case["method"], case["seed"]) for case in table.cases(table.selected)] == [
         ("base", 0), ("mine", 0), ("mine", 2), ("mine", 1), ("other", 0)
     ]  # fmt: skip

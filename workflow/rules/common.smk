@@ -83,6 +83,8 @@ wildcard_constraints:
 
 # Pieces of rules.
 
+SCORES = ["csv", "documents.csv"]  # of a benchmark, and of each of its documents
+
 
 def ours(path):
     return checkout.ours(ROOT, path)
@@ -134,7 +136,7 @@ def place_of(pathvar):
 
 onstart:
     print(
-        f"Configuration {config['label']}: {len(rows.selected)} runs x {len(config['seeds'])} seeds "
+        f"Configuration {config['label']}: {len(rows.selected)} runs, {len(rows.cases(rows.selected))} with all seeds "
         f"({', '.join(dict.fromkeys(row.method for row in rows.selected))}) on "
         f"{', '.join(dict.fromkeys(row.model for row in rows.selected))}; "
         f"results in {place_of('results')}, logs in {place_of('logs')}.",

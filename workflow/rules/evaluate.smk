@@ -40,20 +40,18 @@ rule predict:
 
 rule score:
     input:
-        f"{RUN}/predictions/{{benchmark}}.jsonl.gz",
+        [f"{RUN}/predictions/{name}.jsonl.gz" for name in paper.evaluated],
     output:
-        scores=f"{RUN}/scores/{{benchmark}}.csv",
-        documents=f"{RUN}/scores/{{benchmark}}.documents.csv",
+        [f"{RUN}/scores/{name}.{kind}" for name in paper.evaluated for kind in SCORES],
     log:
-        f"{RUN_LOGS}/score_{{benchmark}}.log",
+        f"{RUN_LOGS}/score.log",
     localrule: True  # seconds: not worth a place in a queue
     params:
-        benchmark=lambda wc: wc.benchmark,
         code=code("evaluation.score"),
-        f1_rule=lambda wc: paper.datasets[wc.benchmark].get("f1_rule", "hotpotqa"),
+        f1_rules=lambda wc, input: [paper.f1_rule(Path(file).name.removesuffix(".jsonl.gz")) for file in input],
+        output=parent(0),
     shell:
-        "tamtrl score {input:q} --benchmark {params.benchmark:q} --f1-rule {params.f1_rule:q} --output {output.scores:q} "
-        "--documents {output.documents:q} 2> {log:q}"
+        "tamtrl score {input:q} --f1-rules {params.f1_rules:q} --output {params.output:q} 2> {log:q}"
 
 
 # Scores of all selected runs on all selected benchmarks.

@@ -36,7 +36,6 @@ use rule score as score_test with:
     input:
         f"{TEST}/predictions/{{benchmark}}.jsonl.gz",
     output:
-        scores=f"{TEST}/scores/{{benchmark}}.csv",
-        documents=f"{TEST}/scores/{{benchmark}}.documents.csv",
+        [f"{TEST}/scores/{{benchmark}}.{kind}" for kind in SCORES],
     log:
         f"{RUN_LOGS}/tests/{{test}}.{{benchmark}}.score.log",
