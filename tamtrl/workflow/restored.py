@@ -1,6 +1,6 @@
 """Runs that an archive has (`--config archive=FOLDER_OR_ADDRESS`, made by `tamtrl publish`) are restored, not made again. A run
-counts as there when the settings agree; with all its predictions, nothing else of it is needed, and with its model, predictions
-are made here."""
+counts as there when the settings agree; with all its predictions, those of tests too, nothing else of it is needed, and with its
+model, predictions are made here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,16 +58,21 @@ class Restored:
 
     def _add(self, runs: RunSettings, case: Mapping, entry: Mapping) -> None:
         name, row, seed = run_name(case), runs.table.row(case), case["seed"]
-        for test, benchmark in runs.tests_of(row):
+        asked, tests = runs.tests_of(row), []
+        for test, benchmark in asked:
             inside = f"tests/{test}/predictions/{benchmark}"
             as_asked = settings_digest(runs.evaluation(row, seed, test))
             if entry.get("tests", {}).get(test) == as_asked and f"{inside}.jsonl.gz" in entry["files"]:
-                self.tests.append((name, inside))
+                tests.append((name, inside))
         predictions = {f"predictions/{benchmark}.jsonl.gz" for benchmark in runs.configuration.evaluated}
-        if entry["evaluation"] == settings_digest(runs.evaluation(row, seed)) and predictions <= set(entry["files"]):
+        evaluated = entry["evaluation"] == settings_digest(runs.evaluation(row, seed)) and predictions <= set(entry["files"])
+        if evaluated and (len(tests) == len(asked) or row.training == "none"):  # whose model is there
             self.records.append(name)
         elif any(file.startswith("model/") for file in entry["files"]):
             self.models.append(name)
+        else:
+            return  # trained, since something needs its model: then all of it is of that model
+        self.tests += tests
 
     def has(self, case: Mapping) -> bool:
         return run_name(case) in self.records + self.models

@@ -196,11 +196,12 @@ def test_what_an_archive_spares(tmp_path):
     lines = [line + ",fig6_test" for line in (BASE, SFT, MINE, PRM, STAR)]
     given = {"evaluate_on": ["toy_long"], "average_over": [], "tests": {"fig5_test": [], "fig6_test": [test]}}
     predicted, tested = "predictions/toy_long.jsonl.gz", "tests/short/predictions/toy_long"
-    files = {"base": [predicted], "sft": [predicted, "model/x"], "mine": ["model/x", f"{tested}.jsonl.gz"], "prm": ["card.json"]}
+    files = {"base": [predicted], "sft": [predicted, "model/x", f"{tested}.jsonl.gz"], "prm": ["card.json"]}
+    files |= {"mine": [predicted, "model/x"], "star": [predicted]}  # without the test's predictions, which need a model
     index(tmp_path, of_rows(tmp_path, *lines, **given), **files)
     found = of_rows(tmp_path, *lines, **given, archive=str(tmp_path)).restored
     assert found.records == ["toy/base/main/seed0", "toy/sft/main/seed0"] and found.trained() == ["toy/sft/main/seed0"]
-    assert found.models == ["toy/mine/main/seed0"] and found.tests == [("toy/mine/main/seed0", tested)]
+    assert found.models == ["toy/mine/main/seed0"] and found.tests == [("toy/sft/main/seed0", tested)]
     assert found.has(case("mine", seed=0)) and not found.has(case("prm", seed=0)) and not found.has(case("star", seed=0))
     # another evaluation: of models, predictions can be made here
     other = of_rows(tmp_path, *lines, **given, archive=str(tmp_path), evaluation={"samples": 3}).restored

@@ -1,5 +1,6 @@
 # Runs that an archive has (`--config archive=FOLDER_OR_ADDRESS`, made by `tamtrl publish`) are restored, not made again. A run counts as
-# there when the settings agree; with all its predictions, nothing else of it is needed, and with its model, predictions are made here.
+# there when the settings agree; with all its predictions, those of tests too, nothing else of it is needed, and with its model,
+# predictions are made here.
 
 
 # Before what would make them.
