@@ -167,7 +167,8 @@ def supervise(
     temporary = tempfile.mkdtemp(prefix="tamtrl-")
     log.parent.mkdir(parents=True, exist_ok=True)
     full = os.environ | environment | {MARK: mark, "RAY_TMPDIR": temporary}
-    started, ticks, engines = time.time(), 0, Engines()
+    started, due, engines = time.time(), 0.0, Engines()
+    known: set[str] = set()
     seen: set[psutil.Process] = set()
     mapped: set[str] = set()
     try:
@@ -180,7 +181,8 @@ def supervise(
                         f"Training made no progress for {stall_seconds / 60:g} minutes and was stopped (stall_minutes); the last "
                         f"lines of {log} say where it hung."
                     )
-                if ticks % REGISTER_SECONDS == 0:
+                if time.time() >= due or _in_shared_memory() - known:
+                    known, due = _in_shared_memory(), time.time() + REGISTER_SECONDS
                     processes = family(mark)
                     seen |= processes
                     if engines.lost(processes, time.time()):
@@ -191,8 +193,7 @@ def supervise(
                     if (found := segments(processes)) - mapped:
                         mapped |= found
                         _write(register, mark, temporary, mapped)
-                ticks += 1
-                time.sleep(1)
+                _second_or_new_file(child, known)
             progress()
             return child.returncode
     finally:
@@ -200,6 +201,19 @@ def supervise(
             _write(register, mark, temporary, mapped | segments(family(mark)))
         kill_family(mark, seen)
         clear(register)
+
+
+def _in_shared_memory() -> set[str]:
+    return set(os.listdir(SHARED_MEMORY))
+
+
+def _second_or_new_file(child: subprocess.Popen, known: set[str]) -> None:
+    """Wait a second, or less where shared memory has a new file: whose it is can be seen while a process maps it, and a process
+    may end at once."""
+    for _ in range(10):
+        time.sleep(0.1)
+        if child.poll() is not None or _in_shared_memory() - known:
+            return
 
 
 def _write(register: Path, mark: str, temporary: str, mapped: set[str]) -> None:

@@ -44,7 +44,7 @@ def sleepers():
 def test_a_failed_run_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
     before = len(sleepers())
-    code, segment = supervised(tmp_path, "time.sleep(7); raise SystemExit(3)")
+    code, segment = supervised(tmp_path, "time.sleep(0.5); raise SystemExit(3)")
     assert code == 3 and len(sleepers()) == before and not segment.exists()
     assert not list(tmp_path.glob("tamtrl-*"))
 
