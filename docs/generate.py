@@ -4,7 +4,7 @@
 python docs/generate.py                           writes them anew
 python docs/generate.py --check                   says which pages differ, and fails if any does
 python docs/generate.py --take toy results/toy    first takes over what config/toy-full.yaml made, into docs/toy; likewise
-                                                  careless (config/toy-careless.yaml) and hard (config/toy-hard.yaml)
+                                                  careless, of config/toy-careless.yaml
 """
 
 import argparse

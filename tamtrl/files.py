@@ -12,13 +12,16 @@ import yaml
 from tamtrl.errors import UserError
 
 
+def _beside(path: Path) -> Path:
+    """A temporary name in the same folder, which is made. The suffix stays last: writers choose their format by it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".{os.getpid()}.tmp.{path.name}")
+
+
 @contextmanager
 def whole(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path that becomes ``path`` when the block ends well, and disappears when it doesn't."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix stays last: writers choose their format by it.
-    temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
+    temporary = _beside(path := Path(path))
     try:
         yield temporary
         os.replace(temporary, path)
@@ -29,12 +32,11 @@ def whole(path: str | Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(path: str | Path) -> Iterator[Path]:
     """As ``whole``, of a folder that doesn't exist yet; one of that name is replaced."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
+    temporary = _beside(path := Path(path))
     try:
         yield temporary
-        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            shutil.rmtree(path)
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -181,8 +181,9 @@ def supervise(
                         f"Training made no progress for {stall_seconds / 60:g} minutes and was stopped (stall_minutes); the last "
                         f"lines of {log} say where it hung."
                     )
-                if time.time() >= due or _in_shared_memory() - known:
-                    known, due = _in_shared_memory(), time.time() + REGISTER_SECONDS
+                there = _in_shared_memory()
+                if time.time() >= due or there - known:
+                    known, due = there, time.time() + REGISTER_SECONDS
                     processes = family(mark)
                     seen |= processes
                     if engines.lost(processes, time.time()):
@@ -204,7 +205,14 @@ def supervise(
 
 
 def _in_shared_memory() -> set[str]:
-    return set(os.listdir(SHARED_MEMORY))
+    """This user's files there: on a shared node other people's come and go."""
+    found = set()
+    with os.scandir(SHARED_MEMORY) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.stat().st_uid == os.getuid():
+                    found.add(entry.name)
+    return found
 
 
 def _second_or_new_file(child: subprocess.Popen, known: set[str]) -> None:

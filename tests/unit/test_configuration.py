@@ -1,5 +1,8 @@
 """What a configuration comes to, and what is refused in one sentence before any job starts."""
 
+import json
+import re
+
 import pytest
 import yaml
 from conftest import REPOSITORY
@@ -209,3 +212,10 @@ def test_bad_configuration(given, message):
     with pytest.raises(UserError) as told:
         study(**given)
     assert str(told.value).startswith(message) and "\n" not in str(told.value)
+
+
+def test_every_key_that_holds_a_number_may_come_as_text():
+    """`--config` hands over nested values as text."""
+    keys = configuration.schema(REPOSITORY, "config.yaml")["properties"]
+    holding = {name for name, key in keys.items() if re.search(r'"(integer|number|boolean)"', json.dumps(key))}
+    assert "more_seeds" in holding and holding <= set(configuration.SECTIONS)

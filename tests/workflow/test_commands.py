@@ -31,7 +31,7 @@ HOW = {
     "tamtrl plan -- --profile slurm": RUN,
     "snakemake --profile toy --configfile config/sample.yaml --config hotpotqa_train=TRAIN.json hotpotqa_dev=DEV.json": PLAN,
     "snakemake --profile toy --configfile config/toy-full.yaml": PLAN,
-    "snakemake --profile toy --configfile config/toy-full.yaml --config archive=results/measured/toy": PLAN,
+    "snakemake --profile toy --config archive=results/measured/toy": PLAN,
     "snakemake --profile local-gpu --configfile config/smoke.yaml -- smoke": PLAN,
     "snakemake --profile local-gpu": PLAN,
     "snakemake --profile slurm": PLAN,

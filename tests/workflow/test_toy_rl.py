@@ -18,6 +18,8 @@ import pytest
 import torch
 import yaml
 from conftest import REPOSITORY
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
 
 from tamtrl.evaluation.predictions import read_predictions
 from tamtrl.jobs import processes
@@ -88,7 +90,7 @@ def run_folder(tmp_path_factory) -> Path:
     write_examples(folder / "validation.parquet", toy.generate("heldout", 8, 6, seed=0))
     config = toy_config()
     training = config["training"] | dict(rollout_batch=4, group=4, steps=STEPS, save_every=1, validate_every=STEPS)
-    training |= dict(optimizer_steps=1, lr=1e-3)
+    training |= dict(optimizer_steps=1, lr=1e-3, snapshots=[1, STEPS])
     run = {
         "model": "toy", "method": "tamtrl", "variant": "turn_group", "seed": 0,
         "model_path": str(REPOSITORY / "models" / "toy"), "train_data": str(folder / "train.parquet"),
@@ -132,6 +134,14 @@ def test_resumed_and_ended_with_the_same_number_of_steps(run_folder, metrics):
     assert len(list((run_folder / "scratch").glob("*/attempts/*"))) == 2
     assert optimizer_steps(run_folder / "scratch", STEPS) == STEPS
     assert set(metrics.index[metrics["validation_outcome"].notna()]) == {0, STEPS}
+
+
+def test_the_model_of_an_earlier_step_is_kept(run_folder):
+    (kept,) = (run_folder / "out" / "snapshots").iterdir()  # the last step's is the run's
+    assert kept.name == "step1" and AutoTokenizer.from_pretrained(kept).vocab_size
+    early, late = (load_file(folder / "model.safetensors") for folder in (kept, run_folder / "out" / "model"))
+    moved = max(float((early[name] - late[name]).abs().max()) for name in early)
+    assert 1e-4 < moved < 10 * 1e-3  # two steps of AdamW at a rate of 1e-3
 
 
 def test_rollout_and_actor_agree(metrics):
