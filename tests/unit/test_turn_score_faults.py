@@ -55,7 +55,7 @@ def endpoint():
                 pass
 
         one = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=one.serve_forever, daemon=True).start()
+        threading.Thread(target=one.serve_forever, args=(0.02,), daemon=True).start()
         servers.append(one)
         return f"http://127.0.0.1:{one.server_port}/v1", seen
 
@@ -108,11 +108,12 @@ def test_good_answers_are_asked_for_once_and_remembered(endpoint):
     ],
 )
 def test_a_failure_is_asked_again_once(endpoint, bad, error):
+    limit = 0.5 if bad[2] else 30.0  # short only where the limit is what's tested: a busy machine is slow with a megabyte
     url, seen = endpoint(lambda number, body: bad if number == 1 else (200, GOOD, 0))
-    (one,) = ask(url, updates(1), timeout_seconds=0.5)
+    (one,) = ask(url, updates(1), timeout_seconds=limit)
     assert one.score == 0.8 and one.requests == 2 and len(seen) == 2 and one.error == ""
     url, seen = endpoint(lambda number, body: bad)
-    (one,) = ask(url, updates(1), timeout_seconds=0.5)
+    (one,) = ask(url, updates(1), timeout_seconds=limit)
     assert one.score is None and one.requests == 2 and len(seen) == 2 and error in one.error
 
 
