@@ -1,5 +1,6 @@
 """The toy configuration as a run, for benchmarks that train or predict."""
 
+import os
 from pathlib import Path
 
 import yaml
@@ -11,6 +12,9 @@ from tamtrl.tasks.example import write_examples
 
 REPOSITORY = Path(__file__).parents[1]
 RESOURCES = Resources("cpu", 1, 1, 2, 0)
+
+# A training's environment has PYTHONSAFEPATH, under which a script started in it finds this module no more.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 
 
 def toy_config() -> dict:

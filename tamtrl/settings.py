@@ -12,8 +12,8 @@ from tamtrl.stored import Stored
 # Settings of how a run is carried out, wherever they stand; what comes out doesn't depend on them.
 OPERATIONAL = frozenset(
     {
-        "checkpoints_kept", "failures_allowed", "gpu_memory", "in_flight", "micro_batch_tokens", "rollout_workers", "save_every",
-        "shards", "snapshots", "stall_minutes", "timeout_seconds",
+        "checkpoints_kept", "failures_allowed", "gpu_memory", "in_flight", "micro_batch_tokens", "response_logits",
+        "rollout_workers", "save_every", "shards", "snapshots", "stall_minutes", "timeout_seconds",
     }
 )  # fmt: skip
 
@@ -63,6 +63,7 @@ class Training:
     checkpoints_kept: int
     snapshots: list[int]  # steps whose models stay beside the last
     micro_batch_tokens: int  # most tokens a device trains on at once
+    response_logits: bool  # of responses only; off, of every token, as stock verl
     rollout_workers: int  # processes that drive rollouts
     stall_minutes: float  # without a finished step for so long, the run is stopped
 
@@ -110,6 +111,7 @@ class Distillation:
     kl_top_k: int  # 0: the whole vocabulary
     precompute: bool  # the teacher's kl_top_k likeliest tokens are computed before, not in the training job
     micro_batch_tokens: int
+    response_logits: bool
     save_every: int  # steps between checkpoints; 0: after each epoch
     stall_minutes: float
 

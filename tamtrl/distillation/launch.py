@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tamtrl.errors import UserError
-from tamtrl.jobs.environment import model_path
+from tamtrl.jobs.environment import model_path, verl_model
 from tamtrl.settings import DistillationRun, Resources
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def verl_values(run: DistillationRun, resources: Resources, checkpoints: Path, s
                 "teacher_probabilities": str(Path(run.teacher_probabilities).absolute()) if settings.precompute else "",
                 "kl_temperature": settings.kl_temperature,
                 "kl_top_k": settings.kl_top_k,
+                "response_logits": settings.response_logits,
             },
         },
-        "model": {"path": model_path(run.model_path)},
+        "model": verl_model(run.model_path, settings.response_logits),
         "engine": {"seed": run.seed},
         "optim": {
             "lr": settings.lr,

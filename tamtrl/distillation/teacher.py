@@ -33,8 +33,10 @@ def precompute(run: DistillationRun, resources: Resources, output: Path, say: Ca
         for item in range(len(dataset)):
             turn = dataset.turn(item)
             tokens = torch.tensor([turn.prompt_ids + turn.generation.ids], device=teacher.device)
+            length = len(turn.generation.ids)
+            kept = length + 1 if run.distillation.response_logits else 0  # 0: all
             with torch.no_grad():
-                logits = teacher(tokens, use_cache=False).logits[0, len(turn.prompt_ids) - 1 : -1]
+                logits = teacher(tokens, use_cache=False, logits_to_keep=kept).logits[0, -length - 1 : -1]
             ids, log_probs = top_k(logits, k, temperature)
             rows.append({"ids": ids.flatten().tolist(), "log_probs": log_probs.flatten().tolist()})
             if len(rows) == 256 or item == len(dataset) - 1:

@@ -24,11 +24,11 @@ class KnowledgeDistillation:
     """verl calls this twice for each micro-batch: with the student's logits, for a value a token, and then for the loss.
 
     ``teacher`` is a causal language model, or None where the data holds ``teacher_ids`` and ``teacher_log_probs``. ``k`` 0 takes
-    the whole vocabulary.
+    the whole vocabulary. With ``response_logits`` the student's logits are those that predict a response, and the values are too.
     """
 
-    def __init__(self, teacher: torch.nn.Module | None, temperature: float, k: int) -> None:
-        self.teacher, self.temperature, self.k = teacher, temperature, k
+    def __init__(self, teacher: torch.nn.Module | None, temperature: float, k: int, response_logits: bool) -> None:
+        self.teacher, self.temperature, self.k, self.response_logits = teacher, temperature, k, response_logits
 
     def __call__(
         self,
@@ -40,7 +40,9 @@ class KnowledgeDistillation:
     ) -> Any:
         mask = self._predicting(data)
         if student_logits is not None:
-            return {"distillation_losses": self._losses(student_logits.squeeze(0), data, mask).unsqueeze(0)}
+            student = student_logits.squeeze(0)
+            losses = self._losses(student if self.response_logits else student[mask], data, mask)
+            return {"distillation_losses": (losses if self.response_logits else self._spread(losses, mask)).unsqueeze(0)}
         losses = model_output["distillation_losses"].values()
         return masked_sum(losses, mask) / data["batch_num_tokens"] * data["dp_size"], {}
 
@@ -50,10 +52,8 @@ class KnowledgeDistillation:
         which is a prompt's and never carries loss."""
         return torch.roll(data["loss_mask"].values(), shifts=-1, dims=0).bool()
 
-    def _losses(self, student_logits: torch.Tensor, data: Any, mask: torch.Tensor) -> torch.Tensor:
-        """KL for each token of a packed micro-batch, 0 where no response token is predicted: (tokens,). Only the rows that
-        count are expanded over the vocabulary."""
-        student = student_logits[mask]
+    def _losses(self, student: torch.Tensor, data: Any, mask: torch.Tensor) -> torch.Tensor:
+        """KL where a response token is predicted: (predicting,). ``student``: its logits there, (predicting, vocabulary)."""
         if self.teacher is None:
             stored = (data[name].values().view(-1, self.k) for name in ("teacher_ids", "teacher_log_probs"))
             ids, log_probs = (values[mask] for values in stored)
@@ -61,11 +61,13 @@ class KnowledgeDistillation:
             with torch.no_grad():
                 inputs = {"input_ids": data["input_ids"], "position_ids": data["position_ids"]}
                 packed = {name: tensor.values().unsqueeze(0) for name, tensor in inputs.items()}
-                teacher = self.teacher(**packed, attention_mask=None, use_cache=False).logits.squeeze(0)[mask]
+                kept = {"logits_to_keep": mask.nonzero().squeeze(-1)} if self.response_logits else {}
+                teacher = self.teacher(**packed, **kept, attention_mask=None, use_cache=False).logits.squeeze(0)
+                teacher = teacher if self.response_logits else teacher[mask]
             if not self.k:
-                return self._spread(forward_kl(teacher, student, self.temperature), mask)
+                return forward_kl(teacher, student, self.temperature)
             ids, log_probs = top_k(teacher, self.k, self.temperature)
-        return self._spread(forward_kl_top_k(ids, log_probs, student, self.temperature), mask)
+        return forward_kl_top_k(ids, log_probs, student, self.temperature)
 
     @staticmethod
     def _spread(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -80,7 +82,8 @@ class DistillationTrainer(SFTTrainer):
         own = self.config.data.tamtrl
         if own.loss == "kd":
             teacher = load_teacher(own.teacher_path, get_device_id()) if own.teacher_path else None
-            self.training_client.set_loss_fn(KnowledgeDistillation(teacher, own.kl_temperature, own.kl_top_k))
+            loss = KnowledgeDistillation(teacher, own.kl_temperature, own.kl_top_k, own.response_logits)
+            self.training_client.set_loss_fn(loss)
         train_batch = self.training_client.train_batch
         clock, stopping = Clock(), False
 

@@ -15,6 +15,11 @@ def model_path(path: str) -> str:
     return str(Path(path).absolute()) if Path(path).exists() else path
 
 
+def verl_model(path: str, response_logits: bool) -> dict:
+    """verl's ``model`` section. With ``response_logits`` every worker loads the engine that makes no others."""
+    return {"path": model_path(path), "external_lib": "tamtrl.training.response_logits" if response_logits else None}
+
+
 def environment(model_path: str, resources: Resources, attempt_log: Path) -> dict[str, str]:
     """Variables of the training process and of every process it starts."""
     variables = {

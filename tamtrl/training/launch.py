@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tamtrl.errors import UserError
-from tamtrl.jobs.environment import model_path
+from tamtrl.jobs.environment import model_path, verl_model
 from tamtrl.settings import Resources, Run, Scorer
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             "seed": run.seed,
         },
         "actor_rollout_ref": {
-            "model": {"path": model_path(run.model_path)},
+            "model": verl_model(run.model_path, training.response_logits),
             "actor": {
                 "ppo_mini_batch_size": max(1, training.rollout_batch // training.optimizer_steps),
                 "ppo_max_token_len_per_gpu": training.micro_batch_tokens,

@@ -182,16 +182,22 @@ def test_verls_loss_touches_response_tokens_only(dataset):
     assert (log_probs.grad != 0).tolist() == predicting(data)
 
 
+@pytest.mark.parametrize("response_logits", [False, True])
 @pytest.mark.parametrize("k", [0, 5])
-def test_the_distillation_loss_touches_response_tokens_only(dataset, toy_tokenizer, k):
+def test_the_distillation_loss_touches_response_tokens_only(dataset, toy_tokenizer, k, response_logits):
     from transformers import AutoModelForCausalLM
 
     teacher = AutoModelForCausalLM.from_pretrained(TOY).eval()
     data = packed(dataset)
     tokens = data["input_ids"].values()
     student = torch.randn(1, len(tokens), teacher.config.vocab_size, requires_grad=True)
-    method = KnowledgeDistillation(teacher, 1.0, k)
-    values = method(data=data, student_logits=student)["distillation_losses"]
+    method = KnowledgeDistillation(teacher, 1.0, k, response_logits)
+    places = torch.tensor(predicting(data))
+    if response_logits:  # as the engine does: a response's logits go in, and what comes out is put in its place
+        kept = method(data=data, student_logits=student[:, places])["distillation_losses"]
+        values = torch.zeros(1, len(tokens)).index_copy(1, places.nonzero().squeeze(-1), kept)
+    else:
+        values = method(data=data, student_logits=student)["distillation_losses"]
     assert values.shape == (1, len(tokens))
     jagged = torch.nested.nested_tensor_from_jagged(values.squeeze(0), data["input_ids"].offsets())
     loss, _ = method(model_output={"distillation_losses": jagged}, data=data)
@@ -229,6 +235,7 @@ def test_verl_accepts_both_devices(device, devices, precompute):
     assert made.data.train_batch_size == 64 and made.trainer.total_epochs == 5 and made.trainer.save_freq == 100
     assert made.data.max_token_len_per_gpu >= made.data.max_length == 8192 and made.data.train_batch_size % devices == 0
     own = made.data.tamtrl
+    assert own.response_logits and made.model.external_lib == "tamtrl.training.response_logits"
     assert bool(own.teacher_path) != precompute and bool(own.teacher_probabilities) == precompute
     optimizer, engine = omega_conf_to_dataclass(made.optim), omega_conf_to_dataclass(made.engine)
     assert optimizer.lr == 1e-5 and list(optimizer.betas) == [0.9, 0.95] and engine.strategy == "fsdp2"

@@ -59,6 +59,7 @@ def test_verl_accepts_both_devices(verl_configs):
     assert gpu["data"]["train_batch_size"] == 32 and gpu["actor_rollout_ref"]["rollout"]["n"] == 8
     assert gpu["trainer"]["total_training_steps"] == 800
     assert gpu["actor_rollout_ref"]["rollout"]["max_model_len"] == 8192
+    assert gpu["actor_rollout_ref"]["model"]["external_lib"] == "tamtrl.training.response_logits"
 
 
 def test_devices_differ_only_in_devices_and_sizes(verl_configs):
