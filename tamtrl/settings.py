@@ -144,6 +144,10 @@ class Scorer:
         if "@" in self.endpoint:
             raise UserError("judge.endpoint holds a password; give the key in the environment variable TAMTRL_JUDGE_KEY instead.")
 
+    def ranks(self, resources: "Resources") -> int:
+        """Engines of the job's own server."""
+        return resources.devices if self.kind == "judge" and resources.device == "gpu" and not self.endpoint else 1
+
 
 @dataclass(frozen=True)
 class ProcessRewardModel(Stored):

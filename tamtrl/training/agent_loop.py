@@ -6,7 +6,6 @@ import dataclasses
 import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
@@ -38,22 +37,21 @@ class MemoryAgentLoop(AgentLoopBase):
         client = _client(OmegaConf.to_yaml(settings.scorer)) if settings.scorer and path == self.config.data.train_files else None
         writer = _writer(reader, path, row) if client else None
         written: list[list[int]] = []
+        question = int(sample["uid"].split("-")[1]) if client else 0
         scoring_tasks: list[asyncio.Task] = []
-        # One id a trajectory: verl then sends its turns to the same engine.
-        request_id = uuid4().hex
         seed_names = ("rollout", int(sample["global_steps"]), example.id, int(sample["session_id"]))
 
         async def generate(prompt_ids: list[int], max_tokens: int, turn: int) -> Generation:
             seed = seeds.derive(settings.seed, *seed_names, turn) % 2**31
             output = await self.server_manager.generate(
-                request_id=request_id,
+                request_id=sample["uid"],  # who gets it: routing.py
                 prompt_ids=prompt_ids,
                 sampling_params={**sampling_params, "max_tokens": max_tokens, "seed": seed},
             )
             ids = list(output.token_ids)
             if client and writer and turn < len(document.chunks):
                 update = writer.write(turn, written[-1] if written else None, ids)
-                scoring_tasks.append(asyncio.create_task(client.score(update)))
+                scoring_tasks.append(asyncio.create_task(client.score(update, question)))
                 written.append(ids)
             return Generation(ids, list(output.log_probs), dict(output.extra_fields))
 
@@ -99,8 +97,8 @@ def _reader(tokenizer: "PreTrainedTokenizerFast", settings: str) -> Reader:
 @lru_cache(maxsize=1)
 def _client(settings: str) -> Client:
     scorer: Any = OmegaConf.to_container(OmegaConf.create(settings))
-    url = scorer.pop("url")
-    return Client(build(Scorer, scorer, "scorer"), url)
+    url, ranks = scorer.pop("url"), scorer.pop("ranks")
+    return Client(build(Scorer, scorer, "scorer"), url, ranks)
 
 
 @lru_cache(maxsize=64)

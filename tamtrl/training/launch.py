@@ -37,7 +37,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             "seed": run.seed,
             "reading": vars(reading),
             "credit": vars(run.credit),
-            "scorer": scorer_values(run.scorer, scorer_url) if run.scorer else None,
+            "scorer": scorer_values(run.scorer, scorer_url, resources) if run.scorer else None,
             "optimizer_steps": training.optimizer_steps,
             "poll_seconds": 0.1 if resources.device == "cpu" else 1.0,
         },
@@ -79,6 +79,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
                 "max_model_len": reading.window_tokens,
                 "max_num_batched_tokens": max(reading.window_tokens, 4096 if resources.device == "cpu" else 16384),
                 "log_prob_max_token_len_per_gpu": training.micro_batch_tokens,
+                "router_config_path": str(CONFIG / "router.yaml"),
                 "agent": {
                     "num_workers": training.rollout_workers,
                     "agent_loop_config_path": str(CONFIG / "agent_loops.yaml"),
@@ -106,9 +107,10 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
     }
 
 
-def scorer_values(scorer: Scorer, url: str) -> dict:
+def scorer_values(scorer: Scorer, url: str, resources: Resources) -> dict:
     """Its tokenizer is read by Ray's workers, which work elsewhere."""
-    return dataclasses.asdict(scorer) | {"url": url, "path": scorer.path and model_path(scorer.path)}
+    path = scorer.path and model_path(scorer.path)
+    return dataclasses.asdict(scorer) | {"url": url, "path": path, "ranks": scorer.ranks(resources)}
 
 
 def ray_cpus(resources: Resources) -> int:

@@ -24,6 +24,8 @@ COLUMNS = {
     "rows": "tamtrl/rows",
     "padding_rows": "tamtrl/padding_rows",
     "truncated_rows": "tamtrl/truncated_rows",
+    "question_engines": "tamtrl/question_engines",  # pairs of the two: as many as questions if groups stay together
+    "imbalance": "tamtrl/imbalance",  # share by which the slowest ranks make the update longer, by verl's estimate of work
 }
 PREFIXES = ("tamtrl/reward_turn_", "tamtrl/length_turn_", "tamtrl/score", "timing_s/")
 

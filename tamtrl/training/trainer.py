@@ -1,12 +1,12 @@
 """verl's synchronous PPO trainer with turn-level credit: the teacher pass, the advantages, and a fixed number of
 optimizer steps a rollout batch."""
 
-import re
 import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
@@ -25,6 +25,7 @@ from tamtrl.credit.base import Turns
 from tamtrl.credit.settings import CreditSettings
 from tamtrl.jobs.time_limit import Clock, OutOfTimeError
 from tamtrl.stored import build
+from tamtrl.training import balance
 from tamtrl.training.metrics import scoring_metrics, turn_metrics
 
 TEACHER_PARTITION = "teacher"
@@ -81,9 +82,23 @@ class TurnCreditTrainer(PPOTrainerSync):
         return batch
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict, **options: Any) -> KVBatchMeta:
-        """Rows come in the order in which rollouts ended. Which of them make a mini-batch must not depend on that."""
-        batch.reorder(sorted(range(len(batch)), key=lambda row: [int(part) for part in re.split("[-_]", batch.keys[row])]))
-        return super()._balance_batch(batch, metrics, **options)
+        """Rows come in the order in which rollouts ended. Which of them make an optimizer step must not depend on that, nor on
+        how verl deals them to ranks; verl pads the batch here."""
+        self._in_order(batch)
+        batch = super()._balance_batch(batch, metrics, **options)
+        self._in_order(batch)
+        tokens = [tag["seq_len"] for tag in batch.tags]
+        ranks = balance.by_rank(tokens, self.optimizer_steps, self._ranks())
+        metrics["tamtrl/imbalance"] = balance.imbalance(tokens, ranks, self.optimizer_steps)
+        batch.reorder([row for rank in ranks for row in rank])
+        return batch
+
+    @staticmethod
+    def _in_order(batch: KVBatchMeta) -> None:
+        batch.reorder(sorted(range(len(batch)), key=lambda row: balance.place(batch.keys[row])))
+
+    def _ranks(self) -> int:
+        return max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         """Rows are padded so that they divide evenly into the optimizer steps. Stock verl pads to its mini-batch size,
@@ -151,6 +166,8 @@ class TurnCreditTrainer(PPOTrainerSync):
         )
         lengths = torch.tensor([len(responses[row]) for row in real])
         metrics.update(turn_metrics(turns, rewards, lengths, torch.tensor([extras[row]["relevant"] for row in real])))
+        # Before the next step's questions, and after this one's last.
+        metrics["tamtrl/question_engines"] = ray.get(self.llm_server_manager.global_load_balancer.pairs.remote(self.global_steps))
         metrics["tamtrl/padding_rows"] = len(batch) - len(real)
         metrics["tamtrl/truncated_rows"] = sum(extras[row]["dropped_tokens"] > 0 for row in real)
         return batch
@@ -197,8 +214,7 @@ class TurnCreditTrainer(PPOTrainerSync):
 
     def _teacher_log_probs(self, rows: list[tuple[list[int], torch.Tensor]]) -> list[torch.Tensor]:
         """Log-probabilities of each response after the teacher's prompt: one forward pass, in a partition of its own."""
-        dp_size = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
-        padding = -len(rows) % dp_size
+        padding = -len(rows) % self._ranks()
         padded = rows + rows[:1] * padding
         keys = [f"teacher_{number}" for number in range(len(padded))]
         fields = [_row(torch.tensor(prompt), response) for prompt, response in padded]

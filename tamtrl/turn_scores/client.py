@@ -40,10 +40,11 @@ class Scored:
 
 class Client:
     """One a process and event loop. Answers are kept by the content of the request; verl runs all rollouts of a question in one
-    process (a test holds it to that), so a repetition within a question is found, and has the very same score."""
+    process (a test holds it to that), so a repetition within a question is found, and has the very same score. ``ranks``: engines
+    of the job's own server; a question's turns go to one, which has read its sections."""
 
-    def __init__(self, scorer: Scorer, url: str):
-        self.scorer, self.url = scorer, url.rstrip("/")
+    def __init__(self, scorer: Scorer, url: str, ranks: int = 1) -> None:
+        self.scorer, self.url, self.ranks = scorer, url.rstrip("/"), ranks
         self.kind = KINDS[scorer.kind]
         self.slots = asyncio.Semaphore(scorer.in_flight)
         self.asked: dict[str, asyncio.Task] = {}
@@ -67,25 +68,25 @@ class Client:
             return judge.body(update, self.scorer, self.texts.broken_up if self.scorer.path else break_up_anything)
         return prm.body(prm.encode(self.texts, update, self.scorer.window_tokens).ids, self.scorer)
 
-    async def score(self, update: Update) -> Scored:
+    async def score(self, update: Update, question: int = 0) -> Scored:
         begin = time.time()
         body = self.body(update)
         content = hashlib.sha256(json.dumps(body).encode()).hexdigest()
         known = self.asked.get(content)
-        task = known or asyncio.create_task(self._ask(body))
+        task = known or asyncio.create_task(self._ask(body, question % self.ranks))
         self.asked[content] = task
         score, error, requests = await task
         if score is None:
             self.asked.pop(content, None)  # a failure is not remembered
         return Scored(score, error, 0 if known else requests, begin, time.time())
 
-    async def _ask(self, body: dict) -> tuple[float | None, str, int]:
+    async def _ask(self, body: dict, rank: int) -> tuple[float | None, str, int]:
         error = ""
         async with self.slots:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     async with asyncio.timeout(self.scorer.timeout_seconds):
-                        status, content = await self._post(body)
+                        status, content = await self._post(body, rank)
                 except TimeoutError:
                     error = f"no answer within {self.scorer.timeout_seconds:g} s"
                     continue
@@ -102,10 +103,11 @@ class Client:
                     error = f"not a score: {shown!r} ({problem})"
         return None, error, ATTEMPTS
 
-    async def _post(self, body: dict) -> tuple[int, bytes]:
+    async def _post(self, body: dict, rank: int) -> tuple[int, bytes]:
         """Status and content, which is read no further than just past the longest answer that can be one."""
         content = b""
-        async with self.http.stream("POST", self.url + self.kind.ROUTE, json=body) as reply:
+        headers = {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}  # vLLM's own
+        async with self.http.stream("POST", self.url + self.kind.ROUTE, json=body, headers=headers) as reply:
             async for part in reply.aiter_bytes():
                 content += part
                 if len(content) > LONGEST:

@@ -1,7 +1,8 @@
 """The LLM judge: its prompt, the form of its request, and how a grade becomes a score.
 
 The prompt is ours: the paper's isn't public. It shows neither the gold answer nor which paragraphs are relevant: the paper
-doesn't say that its judge was told. Grades are whole numbers, so that a grammar can list all of them.
+doesn't say that its judge was told. What the rollouts of a question share stands first, so that its server reads it once.
+Grades are whole numbers, so that a grammar can list all of them.
 """
 
 from collections.abc import Callable
@@ -19,11 +20,11 @@ rewrites after each section; what it does not write down is lost. Grade one rewr
 
 Question: {question}
 
-Memory before:
-{before}
-
 Section:
 {section}
+
+Memory before:
+{before}
 
 Memory after:
 {after}

@@ -32,7 +32,7 @@ def command(scorer: Scorer, resources: Resources, host: str, port: int) -> list[
     else:
         options += ["--gpu-memory-utilization", str(scorer.gpu_memory)]
         if scorer.kind == "judge":
-            options += ["--dtype", "bfloat16", "--data-parallel-size", str(resources.devices)]
+            options += ["--dtype", "bfloat16", "--data-parallel-size", str(scorer.ranks(resources))]
     return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *options]
 
 

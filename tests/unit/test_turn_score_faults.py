@@ -38,7 +38,8 @@ def endpoint():
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                seen.append({"path": self.path, "key": self.headers.get("Authorization"), "body": body})
+                rank = self.headers.get("X-data-parallel-rank")
+                seen.append({"path": self.path, "key": self.headers.get("Authorization"), "body": body, "rank": rank})
                 status, text, delay = answer(len(seen), body)
                 time.sleep(delay)
                 if status == 0:
@@ -86,6 +87,22 @@ def test_good_answers_are_asked_for_once_and_remembered(endpoint):
     assert [one.score for one in out] == [0.8] * 12 and len(seen) == 3
     assert [one.requests for one in out] == [1] * 3 + [0] * 9 and all(one.end >= one.begin for one in out)
     assert {one["path"] for one in seen} == {"/v1/chat/completions"}
+
+
+def test_a_question_goes_to_one_engine_of_the_server(endpoint):
+    """Questions 0 to 4 of three engines, two turns each. With one engine there is nothing to say."""
+    url, seen = endpoint(lambda number, body: (200, GOOD, 0))
+
+    async def turns(ranks: int):
+        client = Client(scorer(endpoint=url), url, ranks)
+        for turn, question in enumerate([0, 1, 2, 3, 4] * 2):
+            await client.score(updates(10)[turn], question)
+        await client.close()
+
+    asyncio.run(turns(3))
+    assert [one["rank"] for one in seen] == ["0", "1", "2", "0", "1"] * 2
+    asyncio.run(turns(1))
+    assert {one["rank"] for one in seen[10:]} == {None}
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ def test_optimizer_steps_do_not_depend_on_the_number_of_rows(sample):
     metrics = pd.read_csv(folder / "metrics.csv").set_index("step")
     # rows are padded to a multiple of 2 ranks x 2 optimizer steps, not of a mini-batch
     assert (metrics["padding_rows"].dropna() < 4).all() and ((metrics["rows"] + metrics["padding_rows"]).dropna() % 4 == 0).all()
+    # 4 questions over 2 engines, each with all of its rollouts on one; ranks end an optimizer step together, but for whole rows
+    assert metrics["question_engines"].dropna().eq(4).all() and metrics["imbalance"].dropna().between(0, 0.2).all()
     assert metrics["score_min"][1] > 0 and metrics["score_max"][1] <= 1
     # 2 rollout batches of 2 optimizer steps each (config/sample.yaml)
     assert optimizer_steps(sample[0] / "scratch" / "sample" / "sample" / "tamtrl" / "main" / "seed0", 2) == 4
