@@ -12,8 +12,8 @@ from tamtrl.stored import Stored
 # Settings of how a run is carried out, wherever they stand; what comes out doesn't depend on them.
 OPERATIONAL = frozenset(
     {
-        "checkpoints_kept", "failures_allowed", "gpu_memory", "in_flight", "micro_batch_tokens", "response_logits",
-        "rollout_workers", "save_every", "shards", "snapshots", "stall_minutes", "timeout_seconds",
+        "checkpoints_kept", "failures_allowed", "gpu_memory", "gradient_checkpointing", "in_flight", "micro_batch_tokens",
+        "response_logits", "rollout_workers", "save_every", "shards", "snapshots", "stall_minutes", "timeout_seconds",
     }
 )  # fmt: skip
 
@@ -64,6 +64,7 @@ class Training:
     snapshots: list[int]  # steps whose models stay beside the last
     micro_batch_tokens: int  # most tokens a device trains on at once
     response_logits: bool  # of responses only; off, of every token, as stock verl
+    gradient_checkpointing: bool  # layers are computed twice, to spare memory
     rollout_workers: int  # processes that drive rollouts
     stall_minutes: float  # without a finished step for so long, the run is stopped
 
@@ -112,6 +113,7 @@ class Distillation:
     precompute: bool  # the teacher's kl_top_k likeliest tokens are computed before, not in the training job
     micro_batch_tokens: int
     response_logits: bool
+    gradient_checkpointing: bool
     save_every: int  # steps between checkpoints; 0: after each epoch
     stall_minutes: float
 

@@ -41,7 +41,7 @@ def verl_values(run: DistillationRun, resources: Resources, checkpoints: Path, s
                 "response_logits": settings.response_logits,
             },
         },
-        "model": verl_model(run.model_path, settings.response_logits),
+        "model": verl_model(run.model_path, settings.response_logits, settings.gradient_checkpointing),
         "engine": {"seed": run.seed},
         "optim": {
             "lr": settings.lr,

@@ -1,5 +1,6 @@
 """What every kind of training process is given: paths that mean the same elsewhere, and environment variables."""
 
+import json
 import os
 import secrets
 from pathlib import Path
@@ -15,9 +16,20 @@ def model_path(path: str) -> str:
     return str(Path(path).absolute()) if Path(path).exists() else path
 
 
-def verl_model(path: str, response_logits: bool) -> dict:
+def verl_model(path: str, response_logits: bool, gradient_checkpointing: bool) -> dict:
     """verl's ``model`` section. With ``response_logits`` every worker loads the engine that makes no others."""
-    return {"path": model_path(path), "external_lib": "tamtrl.training.response_logits" if response_logits else None}
+    return {
+        "path": model_path(path),
+        "external_lib": "tamtrl.training.response_logits" if response_logits else None,
+        "enable_gradient_checkpointing": gradient_checkpointing,
+    }
+
+
+def checkpoint_dtype(path: str) -> str:
+    """fp32 or bf16: what the weights are stored in; fp32 where that can't be told (a hub id)."""
+    config = Path(path) / "config.json"
+    values = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+    return "bf16" if values.get("dtype", values.get("torch_dtype")) == "bfloat16" else "fp32"
 
 
 def environment(model_path: str, resources: Resources, attempt_log: Path) -> dict[str, str]:

@@ -89,9 +89,14 @@ class Engines:
         }
         for process in processes:
             with suppress(psutil.Error):
-                if process not in self.servers and "".join(process.cmdline()[:1]).startswith(ENGINE):
-                    self.servers[process] = process.parent()
+                if process not in self.servers and _is_engine(process) and not _is_engine(server := process.parent()):
+                    self.servers[process] = server
         return any(now - since >= ENGINE_SECONDS for since in self.missed.values())
+
+
+def _is_engine(process: psutil.Process | None) -> bool:
+    """By its title, which a process that an engine starts has too until it becomes another program: its parent is one."""
+    return process is not None and "".join(process.cmdline()[:1]).startswith(ENGINE)
 
 
 def segments(processes: set[psutil.Process]) -> set[str]:

@@ -56,23 +56,46 @@ def optimizer_gib(model: Transformer, devices: int) -> float:
     return 4 * FP32 * model.parameters / devices / GIB
 
 
-def activations_gib(model: Transformer, tokens: int) -> float:
-    """Of a packed micro-batch with gradient checkpointing: each layer's input, one layer recomputed (queries, keys,
-    values, attention output, gate, up and product, each with its gradient), one layer's gathered weights."""
-    inputs = model.layers * model.hidden
-    width = model.head_dim * (2 * model.heads + 2 * model.kv_heads) + 3 * model.feed_forward + 4 * model.hidden
+def saved_bytes(model: Transformer) -> int:
+    """What a layer keeps of one token for the backward pass in bfloat16: inputs of both norms (and their float32 copies), of
+    queries, keys and values before and after their norms and rotations, of the attention's output, and four tensors of the
+    feed-forward; float32 scalars of norms and of attention."""
+    heads = model.heads * (10 * model.head_dim + 8) + model.kv_heads * (10 * model.head_dim + 4)
+    return 16 * model.hidden + heads + 8 * model.feed_forward + 8
+
+
+def activations_gib(model: Transformer, tokens: float, checkpointing: bool) -> float:
+    """Of a packed micro-batch: what all layers keep; with gradient checkpointing each layer's input, and one layer's. And one
+    layer's gathered weights."""
     gathered = (model.parameters - model.vocabulary * model.hidden) / model.layers * BF16
-    return ((inputs + 2 * width) * BF16 * tokens + gathered) / GIB
+    kept = model.layers * model.hidden * BF16 + saved_bytes(model) if checkpointing else model.layers * saved_bytes(model)
+    return (kept * tokens + gathered) / GIB
 
 
-def logits_gib(model: Transformer, tokens: int) -> float:
-    """The logits of a micro-batch and their gradient in float32, and their bfloat16 original."""
+def logits_gib(model: Transformer, tokens: float) -> float:
+    """The logits of ``tokens`` and their gradient in float32, and their bfloat16 original."""
     return tokens * model.vocabulary * (2 * FP32 + BF16) / GIB
 
 
-def training_gib(model: Transformer, devices: int, tokens: int) -> float:
+MOST_RESPONSES = 0.5  # of a micro-batch's tokens, at most: answer turns alone have no section
+
+
+def training_gib(
+    model: Transformer, devices: int, tokens: int, checkpointing: bool = True, response_logits: bool = True
+) -> float:
     """At its peak, rollouts asleep."""
-    return optimizer_gib(model, devices) + activations_gib(model, tokens) + logits_gib(model, tokens)
+    logits = logits_gib(model, tokens * MOST_RESPONSES if response_logits else tokens)
+    return optimizer_gib(model, devices) + activations_gib(model, tokens, checkpointing) + logits
+
+
+RESERVE = 0.15  # of a device: CUDA's own, fragmentation, what the sleeping engine keeps
+
+
+def fits_without_checkpointing(name: str, training: dict, devices: int, beside: float = 0.0) -> tuple[bool, float]:
+    """Whether gradient checkpointing should not be needed on an A100, and the GiB of its peak then. ``beside``: share of each
+    device that a judge's server holds."""
+    used = training_gib(MODELS[name], devices, training["micro_batch_tokens"], False, training["response_logits"])
+    return used <= (1 - RESERVE - beside) * A100.memory_gib, used
 
 
 def cached_tokens(model: Transformer, device: Device, share: float) -> int:
@@ -83,71 +106,129 @@ def cached_tokens(model: Transformer, device: Device, share: float) -> int:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """Mean numbers of tokens. ``section``: of the prompt, what all rollouts of a question have in common (instructions, question,
+    section); 0 for answers. ``teacher``: the teacher's prompt and the response; 0 for answers, and without a teacher."""
+
+    prompt: float
+    response: float
+    section: float = 0.0
+    teacher: float = 0.0
+
+
+@dataclass(frozen=True)
 class Step:
-    """The tokens of a rollout batch."""
+    """A rollout batch."""
 
-    rows: int
-    prompt_tokens: float  # mean of a row
-    response_tokens: float
-    turns: float  # of a trajectory, the answer included
-    teacher_tokens: float = 0.0  # mean of a memory row's teacher prompt and response; 0 without a teacher
+    questions: int
+    group: int
+    turns: tuple[Turn, ...]
+    section_first: bool = False  # in prompts; otherwise the memory stands before it, the same for all only at the first turn
+
+    @property
+    def trajectories(self) -> int:
+        return self.questions * self.group
 
 
-def step_seconds(model: Transformer, step: Step, device: Device, devices: int, mfu: float = 0.35) -> dict[str, float]:
-    """A lower bound for each phase. Compute: 2 floating-point operations a parameter and token forwards, 4 backwards, 2
-    recomputed, at ``mfu`` of the data sheet's rate (a guess). Sampling: every token of a turn waits for one pass over
-    weights and cache."""
+@dataclass(frozen=True)
+class Switches:
+    """What a step does about waste; all off is stock verl."""
+
+    response_logits: bool = True
+    balanced: bool = True  # optimizer steps over ranks
+    grouped: bool = True  # a question's rollouts on one engine
+    checkpointing: bool = True
+
+
+TODAY = Switches()
+STOCK = Switches(response_logits=False, balanced=False, grouped=False)
+IMBALANCE = 0.10  # of an update by verl's own dealing, 1,024 rows on 8 ranks in 4 steps: 8 to 10 % (tests/unit/test_balance.py)
+
+
+def layers_flops(model: Transformer, tokens: float) -> float:
+    """Forwards, of one row: 2 operations a weight and token, and of causal attention half of 2 x 2 a pair of tokens."""
+    weights = model.parameters - model.vocabulary * model.hidden
+    return 2 * weights * tokens + 2 * model.layers * model.heads * model.head_dim * tokens**2
+
+
+def head_flops(model: Transformer, tokens: float) -> float:
+    """Forwards: the logits of ``tokens``."""
+    return 2 * model.vocabulary * model.hidden * tokens
+
+
+def step_seconds(
+    model: Transformer, step: Step, device: Device, devices: int, mfu: float = 0.40, switches: Switches = TODAY
+) -> dict[str, float]:
+    """A lower bound for each phase. Compute at ``mfu`` of the data sheet's rate (a guess); backwards takes twice what forwards
+    takes, and gradient checkpointing goes through the layers forwards once more. Sampling: every token of a turn waits for one
+    pass over weights and cache."""
     rate = mfu * device.flops * devices
-    tokens = step.rows * (step.prompt_tokens + step.response_tokens)
-    forward = 2 * model.parameters * tokens / rate
-    in_flight = step.rows / step.turns / devices  # trajectories of a device
-    cache = in_flight * (step.prompt_tokens + step.response_tokens / 2) * model.kv_bytes
-    passes = step.turns * step.response_tokens
-    memory_rows = step.rows * (step.turns - 1) / step.turns
-    seconds = {
-        "prefill": 2 * model.parameters * step.rows * step.prompt_tokens / rate,
-        "sampling": passes * (model.parameters * BF16 + cache) / device.bandwidth,
-        "log-probabilities": 2 * forward,  # of the actor and of the reference
-        "teacher": 2 * model.parameters * memory_rows * step.teacher_tokens / rate,
-        "update": 4 * forward,
-    }
+    rows, alone = step.trajectories, 1 - 1 / devices
+    engines = 1.0 if switches.grouped else devices * (1 - alone**step.group)  # that read one question's beginning
+    seconds = dict.fromkeys(("prefill", "sampling", "log-probabilities", "teacher", "update"), 0.0)
+    for number, turn in enumerate(step.turns):
+        tokens = turn.prompt + turn.response
+        head = head_flops(model, turn.response if switches.response_logits else tokens)
+        layers = layers_flops(model, tokens)
+        begun = layers_flops(model, turn.section if step.section_first or not number else 0.0)
+        seconds["prefill"] += (rows * (layers_flops(model, turn.prompt) - begun) + step.questions * engines * begun) / rate
+        cache = rows / devices * (turn.prompt + turn.response / 2) * model.kv_bytes
+        seconds["sampling"] += turn.response * (model.parameters * BF16 + cache) / device.bandwidth
+        seconds["log-probabilities"] += 2 * rows * (layers + head) / rate  # of the actor and of the reference
+        if turn.teacher:
+            logits = head_flops(model, turn.response if switches.response_logits else turn.teacher)
+            seconds["teacher"] += rows * (layers_flops(model, turn.teacher) + logits) / rate
+        again = layers if switches.checkpointing else 0.0
+        seconds["update"] += rows * (3 * (layers + head) + again) * (1 if switches.balanced else 1 + IMBALANCE) / rate
     return seconds | {"step": sum(seconds.values())}
 
 
 PARAGRAPH_TOKENS = 140  # 100 paragraphs of HotpotQA are about 14.0k tokens
 TEMPLATE_TOKENS = 200  # question, instructions and chat template of a prompt: a guess
+SECTION_FIRST = "section_first"  # the prompt style in which the section stands before the memory
 
 
 def rollout_batch(reading: dict, training: dict, paragraphs: int) -> Step:
     """A rollout batch of the configuration. Memories and answers are taken at half their budget, a document's two relevant
     paragraphs spread evenly over its chunks."""
-    tokens, memory = PARAGRAPH_TOKENS * paragraphs, reading["memory_tokens"] / 2
-    chunks = -(-tokens // reading["chunk_tokens"])
-    turns = chunks + 1
-    return Step(
-        rows=training["rollout_batch"] * training["group"] * turns,
-        prompt_tokens=(tokens + chunks * (memory + TEMPLATE_TOKENS) + memory + TEMPLATE_TOKENS) / turns,
-        response_tokens=memory,
-        turns=turns,
-        teacher_tokens=2 * PARAGRAPH_TOKENS / chunks + 2 * memory + TEMPLATE_TOKENS,
-    )
+    left, memory = PARAGRAPH_TOKENS * paragraphs, reading["memory_tokens"] / 2
+    chunks = -(-left // reading["chunk_tokens"])
+    teacher = 2 * PARAGRAPH_TOKENS / chunks + 2 * memory + TEMPLATE_TOKENS
+    turns = []
+    for number in range(chunks):
+        chunk = min(left, reading["chunk_tokens"])
+        left -= chunk
+        before = memory if number else 0  # "No memory yet." is the same for all
+        section = TEMPLATE_TOKENS + chunk
+        turns.append(Turn(section + before, memory, section, teacher))
+    turns.append(Turn(TEMPLATE_TOKENS + memory, memory))
+    return Step(training["rollout_batch"], training["group"], tuple(turns), reading["prompts"] == SECTION_FIRST)
 
 
 ASSUMPTIONS = (
-    "By arithmetic (tamtrl/planning/costs.py) for A100 80 GB at 35 % of its peak rate, so a lower bound: sampling bound by "
-    "memory bandwidth, memories and answers at half their budget, 140 tokens a paragraph, nothing waits for anything else. "
+    "By arithmetic (tamtrl/planning/costs.py) for A100 80 GB at 40 % of its peak rate, so a lower bound: sampling bound by "
+    "memory bandwidth, memories and answers at half their budget, 140 tokens a paragraph, nothing waits for anything else; "
+    "logits and gradient checkpointing as configured, ranks in balance, a question's rollouts on one engine. "
     "Training only: starting up, validation, trajectories and the PRM's own training are left out; the judge reads each "
     "memory turn once. No GPU has run this repository."
 )
 
 
+def switches(training: dict) -> Switches:
+    return Switches(response_logits=training["response_logits"], checkpointing=training["gradient_checkpointing"])
+
+
 def training_seconds(name: str, needs: tuple[str, ...], reading: dict, training: dict, paragraphs: int, devices: int) -> float:
     """Of one step of a run of the model called ``name`` whose credit method needs ``needs``."""
     step = rollout_batch(reading, training, paragraphs)
-    seconds = step_seconds(MODELS[name], step if "teacher" in needs else replace(step, teacher_tokens=0.0), A100, devices)["step"]
+    taught = step if "teacher" in needs else replace(step, turns=tuple(replace(turn, teacher=0.0) for turn in step.turns))
+    seconds = step_seconds(MODELS[name], taught, A100, devices, switches=switches(training))["step"]
     if "judge" in needs:
-        read = step.rows * (step.turns - 1) / step.turns * (step.prompt_tokens + step.response_tokens)
-        seconds += 2 * MODELS["Qwen3-8B"].parameters * read / (0.35 * A100.flops * devices)
+        judge = MODELS["Qwen3-8B"]
+        for turn in step.turns[:-1]:
+            # Question and section stand first in its prompt, and are read once for all rollouts.
+            whole, begun = layers_flops(judge, turn.prompt + turn.response), layers_flops(judge, turn.section)
+            seconds += (step.trajectories * (whole - begun) + step.questions * begun) / (0.40 * A100.flops * devices)
     return seconds
 
 

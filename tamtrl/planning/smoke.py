@@ -141,8 +141,10 @@ def _look_at(run: Run, folder: Path, table: Path) -> Iterator[str]:
     yield f"- a step took {_listed(seconds)} s; of the last, {', '.join(f'{name} {value:.1f}' for name, value in longest)}"
     if run.model in costs.MODELS and card["resources"]["device"] == "gpu":
         rows, length = metrics["rows"].dropna().iloc[-1], metrics["response_length"].dropna().iloc[-1]
-        turns = rows / (run.training.rollout_batch * run.training.group)
-        step = costs.Step(int(rows), run.reading.chunk_tokens, length, turns, run.reading.chunk_tokens / 4)
+        turns = round(rows / (run.training.rollout_batch * run.training.group))
+        chunk = run.reading.chunk_tokens
+        turn = costs.Turn(chunk, length, chunk, chunk / 4)
+        step = costs.Step(run.training.rollout_batch, run.training.group, (turn,) * turns)
         bound = costs.step_seconds(costs.MODELS[run.model], step, costs.A100, card["resources"]["devices"])["step"]
         yield f"- arithmetic for A100s has {bound:.1f} s for that many rows as its lower bound (tamtrl/planning/costs.py)"
     yield f"- the largest differences of a token's probability: {_listed(metrics['log_prob_difference'].dropna())}"

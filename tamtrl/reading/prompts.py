@@ -15,20 +15,24 @@ from tamtrl.reading.texts import Texts
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-# "brief" is for models of under a million parameters, whose window is about a hundred tokens.
+_TASK = (
+    "Answer a question about a long text that you read section by section, keeping only a short memory. Rewrite "
+    "the memory: keep what it holds that may help, add what this section tells.\n\nQuestion: <|question|>\n\n"
+)
+_MEMORY, _SECTION = "Memory:\n<|memory|>\n\n", "Section:\n<|section|>\n\n"
+_FULL = {
+    "update": f"{_TASK}{_MEMORY}{_SECTION}Updated memory:",
+    "answer": (
+        "Answer the question from the memory of a long text. Put the final answer in \\boxed{}.\n\n"
+        f"Question: <|question|>\n\n{_MEMORY}Answer:"
+    ),
+    "empty_memory": "No memory yet.",
+}
 STYLES = {
-    "full": {
-        "update": (
-            "Answer a question about a long text that you read section by section, keeping only a short memory. Rewrite "
-            "the memory: keep what it holds that may help, add what this section tells.\n\n"
-            "Question: <|question|>\n\nMemory:\n<|memory|>\n\nSection:\n<|section|>\n\nUpdated memory:"
-        ),
-        "answer": (
-            "Answer the question from the memory of a long text. Put the final answer in \\boxed{}.\n\n"
-            "Question: <|question|>\n\nMemory:\n<|memory|>\n\nAnswer:"
-        ),
-        "empty_memory": "No memory yet.",
-    },
+    "full": _FULL,
+    # What the rollouts of a question share reaches to the section's end, so that an engine reads it once for all of them.
+    "section_first": _FULL | {"update": f"{_TASK}{_SECTION}{_MEMORY}Updated memory:"},
+    # For models of under a million parameters, whose window is about a hundred tokens.
     "brief": {
         "update": "Update .\n<|question|>\nMemory : <|memory|>\nSection : <|section|>",
         "answer": "Answer .\n<|question|>\nMemory : <|memory|>",

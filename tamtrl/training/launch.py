@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tamtrl.errors import UserError
-from tamtrl.jobs.environment import model_path, verl_model
+from tamtrl.jobs.environment import checkpoint_dtype, model_path, verl_model
 from tamtrl.settings import Resources, Run, Scorer
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             f"training.micro_batch_tokens ({training.micro_batch_tokens}) is less than reading.window_tokens "
             f"({reading.window_tokens}): the longest row would not fit a micro-batch."
         )
+    engines = resources.devices * resources.nodes
+    most = -(-training.rollout_batch // engines) * training.group  # sequences of an engine
+    # A CPU's rollouts stay as they are: how sequences are batched shows in the last digits.
+    gpu_rollout = {"max_num_seqs": most, "cudagraph_capture_sizes": graph_sizes(most)} if resources.device == "gpu" else {}
+    # The frozen reference in the precision it is stored in: half of the traffic where that is bfloat16, and no loss.
+    reference = {"model_dtype": checkpoint_dtype(run.model_path)} if resources.device == "gpu" else {}
     ray_init = {"num_cpus": ray_cpus(resources)}
     if resources.device == "cpu":
         ray_init["num_gpus"] = resources.devices  # ranks are counted as GPUs there as well
@@ -39,7 +45,6 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             "credit": vars(run.credit),
             "scorer": scorer_values(run.scorer, scorer_url, resources) if run.scorer else None,
             "optimizer_steps": training.optimizer_steps,
-            "poll_seconds": 0.1 if resources.device == "cpu" else 1.0,
         },
         "data": {
             "train_files": str(Path(run.train_data).absolute()),
@@ -50,7 +55,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             "seed": run.seed,
         },
         "actor_rollout_ref": {
-            "model": verl_model(run.model_path, training.response_logits),
+            "model": verl_model(run.model_path, training.response_logits, training.gradient_checkpointing),
             "actor": {
                 "ppo_mini_batch_size": max(1, training.rollout_batch // training.optimizer_steps),
                 "ppo_max_token_len_per_gpu": training.micro_batch_tokens,
@@ -70,7 +75,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
                 },
                 "fsdp_config": {"seed": run.seed},
             },
-            "ref": {"log_prob_max_token_len_per_gpu": training.micro_batch_tokens},
+            "ref": {"log_prob_max_token_len_per_gpu": training.micro_batch_tokens, "fsdp_config": reference},
             "rollout": {
                 "n": training.group,
                 "temperature": training.temperature,
@@ -79,6 +84,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
                 "max_model_len": reading.window_tokens,
                 "max_num_batched_tokens": max(reading.window_tokens, 4096 if resources.device == "cpu" else 16384),
                 "log_prob_max_token_len_per_gpu": training.micro_batch_tokens,
+                **gpu_rollout,
                 "router_config_path": str(CONFIG / "router.yaml"),
                 "agent": {
                     "num_workers": training.rollout_workers,
@@ -105,6 +111,11 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
         },
         "ray_kwargs": {"ray_init": ray_init},
     }
+
+
+def graph_sizes(most: int) -> list[int]:
+    """Numbers of sequences for which an engine keeps a CUDA graph: as vLLM chooses them, but none larger than ``most``."""
+    return sorted({size for size in (1, 2, 4, *range(8, most, 8)) if size < most} | {most})
 
 
 def scorer_values(scorer: Scorer, url: str, resources: Resources) -> dict:

@@ -23,12 +23,14 @@ from tamtrl import credit
 from tamtrl.credit import rounding
 from tamtrl.credit.base import Turns
 from tamtrl.credit.settings import CreditSettings
+from tamtrl.errors import UserError
 from tamtrl.jobs.time_limit import Clock, OutOfTimeError
 from tamtrl.stored import build
 from tamtrl.training import balance
 from tamtrl.training.metrics import scoring_metrics, turn_metrics
 
 TEACHER_PARTITION = "teacher"
+POLL_SECONDS = 0.1  # between looks for finished rollouts, each of 1 ms; verl's own 2 s would cost one of every step
 
 
 class TurnCreditTrainer(PPOTrainerSync):
@@ -37,11 +39,16 @@ class TurnCreditTrainer(PPOTrainerSync):
         self.credit_settings = build(CreditSettings, settings["credit"], "credit")
         self.credit = credit.load(self.credit_settings.method)
         self.optimizer_steps = settings["optimizer_steps"]
+        correction = config.algorithm.rollout_correction
+        if correction and (correction.rollout_is or correction.rollout_rs or correction.bypass_mode):
+            raise UserError(
+                "algorithm.rollout_correction is set, which this trainer's advantages don't honour: leave its rollout_is and "
+                "rollout_rs null and its bypass_mode false."
+            )
         super().__init__(config)
         self.clock = Clock()
         self.step_metrics: dict = {}
-        # verl polls for finished rollouts every 2 s, which is longer than a toy rollout takes.
-        self.replay_buffer.poll_interval = settings["poll_seconds"]
+        self.replay_buffer.poll_interval = POLL_SECONDS
 
     def _load_checkpoint(self) -> None:
         """verl validates whenever it starts. A run that is resumed needs that only where its last attempt may have ended between

@@ -4,12 +4,14 @@ import errno
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 from multiprocessing import shared_memory
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tamtrl.errors import UserError
@@ -79,6 +81,25 @@ def test_an_engine_that_ends_with_its_server_is_not_missed(tmp_path, monkeypatch
     monkeypatch.setattr(processes, "ENGINE_SECONDS", 4)
     code, _ = supervised(tmp_path, f"subprocess.run(['bash', '-c', {f'({ENGINE}); true'!r}]); time.sleep(12)")
     assert code == 0
+
+
+def test_what_an_engine_starts_is_no_engine():
+    """Between fork and exec it has the engine's title; when it becomes another program, no engine has died."""
+    code = "import os, time; child = os.fork(); time.sleep(60 if child else 1)"
+    command = f"exec -a VLLM::EngineCore {sys.executable} -c {code!r}"
+    with subprocess.Popen(["bash", "-c", f"bash -c {shlex.quote(command)}; true"]) as server:
+        tree = psutil.Process(server.pid)
+        while len(live := {tree, *tree.children(recursive=True)}) < 3:  # server, engine and its child
+            time.sleep(0.02)
+        engines = processes.Engines()
+        assert not engines.lost(live, 0.0) and len(engines.servers) == 1
+        (engine,) = engines.servers
+        (child,) = engine.children()
+        assert child.cmdline() == engine.cmdline()
+        assert not engines.lost(live - {child}, 1.0) and not engines.lost(live - {child}, 100.0)
+        assert not engines.lost(live - {engine}, 200.0) and engines.lost(live - {engine}, 300.0)  # its own death is noticed
+        for process in live:
+            process.kill()
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Chunks, prompts and the turn loop."""
 
 import asyncio
+from itertools import takewhile
 
 import pytest
 from conftest import toy_budgets
@@ -118,6 +119,18 @@ def test_prompt_as_text(toy_tokenizer):
         "<think>",
         "</think>",
     ]
+
+
+@pytest.mark.parametrize("style", ["full", "section_first"])
+def test_what_rollouts_share_reaches_to_the_section_or_past_it(toy_tokenizer, style):
+    """Two memories of one turn: the prompts part where the memory begins, before the section or after it."""
+    prompts = Prompts(toy_tokenizer, style)
+    question, section = prompts.encode("Who ?"), prompts.encode("The boss of Ada is Bea .")
+    one, other = (prompts.update.fill(question=question, memory=[memory], section=section) for memory in (41, 42))
+    common = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True))]
+    assert one[len(common)] == 41 and other[len(common)] == 42
+    holds_section = any(common[i : i + len(section)] == section for i in range(len(common)))
+    assert holds_section == (style == "section_first")
 
 
 def test_teacher_sees_only_relevant_text(toy_tokenizer):

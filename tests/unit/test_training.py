@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -59,13 +60,17 @@ def test_verl_accepts_both_devices(verl_configs):
     assert gpu["data"]["train_batch_size"] == 32 and gpu["actor_rollout_ref"]["rollout"]["n"] == 8
     assert gpu["trainer"]["total_training_steps"] == 800
     assert gpu["actor_rollout_ref"]["rollout"]["max_model_len"] == 8192
+    # 4 questions x 8 rollouts an engine, and no CUDA graph for more; gradient checkpointing until a GPU has shown it can go
+    rollout = gpu["actor_rollout_ref"]["rollout"]
+    assert rollout["max_num_seqs"] == 32 and rollout["cudagraph_capture_sizes"] == [1, 2, 4, 8, 16, 24, 32]
+    assert gpu["actor_rollout_ref"]["model"]["enable_gradient_checkpointing"]
     assert gpu["actor_rollout_ref"]["model"]["external_lib"] == "tamtrl.training.response_logits"
 
 
 def test_devices_differ_only_in_devices_and_sizes(verl_configs):
     """What the algorithm is must be equal; the list says what may differ."""
     may_differ = ("dtype", "device", "compile", "attn_implementation", "offload", "gpu", "ray", "cache", "sleep", "eager",
-                  "load_format", "max_num", "prefill", "checkpointing", "num_workers", "storage", "bucket", "poll_seconds",
+                  "load_format", "max_num", "prefill", "checkpointing", "num_workers", "storage", "bucket", "cudagraph",
                   "tensor_model_parallel", "mixed_precision", "override_config", "executor_backend")  # fmt: skip
 
     def flat(node, path=""):
@@ -84,6 +89,35 @@ def test_the_precision_of_the_teachers_pass_is_known(verl_configs):
         actors = verl_configs[device]["actor_rollout_ref"]
         found = {actors[engine]["fsdp_config"]["mixed_precision"]["param_dtype"] for engine in ("actor", "ref")}
         assert found == {precision} <= set(LOG_ODDS)
+
+
+@pytest.mark.parametrize(("stored", "used"), [("bfloat16", "bf16"), ("float32", "fp32"), (None, "fp32")])
+def test_the_reference_keeps_the_precision_of_its_checkpoint(tmp_path, stored, used):
+    shutil.copytree(REPOSITORY / "models" / "toy", tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config.pop("dtype")
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config | ({"torch_dtype": stored} if stored else {})))
+    made = launch.verl_config(paper_run(model_path=str(tmp_path / "model")), GPU, Path("ck")).actor_rollout_ref
+    assert made.ref.fsdp_config.model_dtype == used and made.actor.fsdp_config.model_dtype == "fp32"
+
+
+@pytest.mark.parametrize("change", [{"rollout_is": "token"}, {"rollout_rs": "token_k1"}, {"bypass_mode": True}])
+def test_rollout_correction_is_refused(change):
+    """Our advantages replace those that verl would correct."""
+    from omegaconf import OmegaConf
+
+    from tamtrl.training.trainer import TurnCreditTrainer
+
+    config = launch.verl_config(paper_run(), CPU, Path("ck"))
+    config.algorithm.rollout_correction = OmegaConf.merge(config.algorithm.rollout_correction, change)
+    with pytest.raises(UserError, match=r"algorithm\.rollout_correction is set"):
+        TurnCreditTrainer(config)
+
+
+def test_graph_sizes_by_hand():
+    assert (
+        launch.graph_sizes(1) == [1] and launch.graph_sizes(6) == [1, 2, 4, 6] and launch.graph_sizes(17) == [1, 2, 4, 8, 16, 17]
+    )
 
 
 def test_a_key_that_verl_renames_is_an_error(monkeypatch):
