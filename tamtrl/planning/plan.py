@@ -111,7 +111,7 @@ def plan(arguments: Sequence[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         projection = Path(folder) / "projection.csv"
         told = dry_run(arguments, projection)
-        projected = frames.read(projection, numbers=["step_seconds", "hours", "gpu_hours"])
+        projected = frames.read(projection, numbers=["step_seconds", "hours", "gpu_hours", "gib_without_checkpointing"])
     planned = list(jobs(told))
     if not planned and "Nothing to be done" not in told:
         raise UserError("Snakemake listed no jobs; leave out options that make it print less or something else.")
@@ -123,6 +123,25 @@ def plan(arguments: Sequence[str]) -> str:
         f"{shown}\n\nAt most: the time limits of the configuration. Projected: reinforcement learning of models that "
         "tamtrl/planning/costs.py knows, a lower bound by arithmetic; count on twice that. Disk: two checkpoints "
         "and the final model of each run, and the models to fetch that it knows."
+        f"{without_checkpointing(projected)}"
+    )
+
+
+def without_checkpointing(projected: pd.DataFrame) -> str:
+    """Which runs should not need `gradient_checkpointing`, with the most that each model then needs; nothing without runs."""
+    if projected.empty:
+        return ""
+    told = []
+    for fits, words in (("yes", "should fit"), ("no", "should not")):
+        runs = projected[projected["fits"] == fits]
+        named = [
+            f"{model} {part['gib_without_checkpointing'].max():.0f} GiB ({', '.join(dict.fromkeys(part['method']))})"
+            for model, part in runs.groupby("model", sort=False, dropna=False)
+        ]
+        told += [f"{words}: {'; '.join(named)}"] if named else []
+    return (
+        f"\nWithout gradient_checkpointing, which spares a quarter of an update, a device of {costs.A100.memory_gib:.0f} GiB with "
+        f"{costs.RESERVE:.0%} in reserve {', and '.join(told)}."
     )
 
 

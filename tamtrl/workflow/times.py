@@ -15,7 +15,7 @@ from tamtrl.workflow.run_settings import TRAJECTORIES, scorer_kind
 from tamtrl.workflow.run_table import KEYS, Row
 from tamtrl.workflow.scorers import Scorers
 
-PROJECTED = [*KEYS, "step_seconds", "hours", "gpu_hours", "assumptions"]
+PROJECTED = [*KEYS, "step_seconds", "hours", "gpu_hours", "gib_without_checkpointing", "fits", "assumptions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,10 @@ class Times:
         settings = (sections["train_reading"], training, paragraphs, count)
         seconds = costs.training_seconds(row.model, credit.needs(row.credit), *settings)
         hours = seconds * training["steps"] / 3600
-        values = (*row.key, seconds, hours, hours * count, costs.ASSUMPTIONS)
+        kind = scorer_kind(row)
+        beside = self.data_sets.configuration[kind]["gpu_memory"] if kind else 0.0
+        fits, gib = costs.fits_without_checkpointing(row.model, training, count, beside)
+        values = (*row.key, seconds, hours, hours * count, gib, "yes" if fits else "no", costs.ASSUMPTIONS)
         return dict(zip(PROJECTED, values, strict=True))
 
     def projections(self) -> list[dict]:

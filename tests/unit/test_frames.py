@@ -171,7 +171,7 @@ def test_hours_cards_and_plans_of_names_that_look_missing(tmp_path):
     (tmp_path / "time.tsv").write_text("seconds\n5400\n")
     frames.write(pd.DataFrame([run | dict(part="data", file=tmp_path / "time.tsv", devices=2)]), tmp_path / "jobs.csv")
     (tmp_path / "paper.csv").write_text("model,method,variant,benchmark,metric,value,source\nNA,null,nan,,hours_data,1,notes\n")
-    projected = dict(step_seconds=1, hours=2.5, gpu_hours=20, assumptions="null")
+    projected = dict(step_seconds=1, hours=2.5, gpu_hours=20, gib_without_checkpointing=40, fits="yes", assumptions="null")
     keys = {key: run[key] for key in ("model", "method", "variant")}
     frames.write(pd.DataFrame([keys | projected]), tmp_path / "projected.csv")
     hours.write(tmp_path / "paper.csv", tmp_path / "jobs.csv", tmp_path / "projected.csv", "NA", tmp_path / "h.csv")
@@ -182,6 +182,8 @@ def test_hours_cards_and_plans_of_names_that_look_missing(tmp_path):
     job = {"rule": "train_rl", "wildcards": keys, "resources": {}}
     told = plan.summary([job], frames.read(tmp_path / "projected.csv", numbers=["hours", "gpu_hours"]))
     assert told.loc["train_rl", "GPU-hours projected"] == 20
+    planned = frames.read(tmp_path / "projected.csv", numbers=["gib_without_checkpointing"])
+    assert "should fit: NA 40 GiB (null)" in plan.without_checkpointing(planned)
     card = {"run": {"method": METHOD, "a": "NA"}, "code": {}, "versions": {}, "model": "007", "ended": "2026", "seconds": 1,
             "hardware": {"cores": 2, "processor": "NA", "memory_gib": 1, "gpus": []}}  # fmt: skip
     (tmp_path / "card.json").write_text(json.dumps(card))
