@@ -3,8 +3,8 @@ forward pass (log-probabilities) and one forwards and backwards (update) over th
 
     python benchmarks/response_logits.py --shape 0.6B --prompt 5000 --response 500 --layers 1 3 28
 
-Random weights of a Qwen3's shape. A whole model is slow on a CPU: the first two ``--layers`` are run, the third is drawn as a
-line through them (layers cost the same each; what is left is the head's).
+Random weights of a Qwen3's shape. A whole model is slow on a CPU: the first two ``--layers`` are run, the third is projected: a
+layer costs what one more cost ours, and the head's logits what verl took longer.
 """
 
 import argparse
@@ -152,12 +152,13 @@ def main() -> None:
     first, second, whole = arguments.pop("layers")
     with tempfile.TemporaryDirectory() as name:
         few, more = (compare(Path(name) / f"{n}", n, arguments) for n in (first, second))
-    line = few + (more - few) * (whole - first) / (second - first)
     for layers, table in ((first, few), (second, more)):
         print(f"{layers} layers\n{table.to_string(float_format='{:.6g}'.format)}", flush=True)
-    seconds = line[["forward", "update"]]
-    print(f"{whole} layers, drawn through them\n{seconds.to_string(float_format='{:.2f}'.format)}")
-    print(f"verl / ours: {(seconds.loc['verl'] / seconds.loc['ours']).round(3).to_dict()}")
+    few, more = few[["forward", "update"]], more[["forward", "update"]]
+    ours = few.loc["ours"] + (more - few).loc["ours"] * (whole - first) / (second - first)
+    longer = ((few + more).loc["verl"] - (few + more).loc["ours"]) / 2
+    print(f"{whole} layers, projected: ours {ours.round(1).to_dict()} s, verl {(ours + longer).round(1).to_dict()} s")
+    print(f"verl / ours: {((ours + longer) / ours).round(3).to_dict()}")
 
 
 if __name__ == "__main__":

@@ -129,6 +129,20 @@ def figure_calibration(args: Namespace) -> None:
 
 
 @verb(
+    "figure-step-seconds",
+    "Draw where the seconds of a training step should go.",
+    needed("--planned", Path, "CSV of model, state, phase and seconds"),
+    PAPER,
+    needed("--steps", type=int, help="of the published runs"),
+    TITLE,
+)
+def figure_step_seconds(args: Namespace) -> None:
+    from tamtrl.paper.step_seconds import draw
+
+    draw(args.planned, args.paper, args.steps, args.title, args.output)
+
+
+@verb(
     "run-cards",
     "Set a table of trained runs: settings, versions, commit, time, hardware.",
     needed("--runs", Path, "CSV of runs and their card.json"),

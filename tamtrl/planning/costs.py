@@ -183,6 +183,24 @@ def step_seconds(
     return seconds | {"step": sum(seconds.values())}
 
 
+def mends(model: Transformer, step: Step, devices: int) -> dict[str, dict[str, float]]:
+    """``step_seconds`` as stock verl goes about a step, and after one mend more each; the last two are switched off until asked
+    for."""
+    logits = replace(STOCK, response_logits=True)
+    states = {
+        "stock verl": (STOCK, False),
+        "+ logits of responses only": (logits, False),
+        "+ optimizer steps balanced over ranks": (replace(logits, balanced=True), False),
+        "+ a question's rollouts on one engine": (TODAY, False),
+        "+ without gradient checkpointing": (replace(TODAY, checkpointing=False), False),
+        "+ the section before the memory": (replace(TODAY, checkpointing=False), True),
+    }
+    return {
+        name: step_seconds(model, replace(step, section_first=first), A100, devices, switches=switches)
+        for name, (switches, first) in states.items()
+    }
+
+
 PARAGRAPH_TOKENS = 140  # 100 paragraphs of HotpotQA are about 14.0k tokens
 TEMPLATE_TOKENS = 200  # question, instructions and chat template of a prompt: a guess
 SECTION_FIRST = "section_first"  # the prompt style in which the section stands before the memory

@@ -140,7 +140,7 @@ def without_checkpointing(projected: pd.DataFrame) -> str:
         ]
         told += [f"{words}: {'; '.join(named)}"] if named else []
     return (
-        f"\nWithout gradient_checkpointing, which spares a quarter of an update, a device of {costs.A100.memory_gib:.0f} GiB with "
+        f"\nWithout gradient_checkpointing, which spares a quarter of updates, a device of {costs.A100.memory_gib:.0f} GiB with "
         f"{costs.RESERVE:.0%} in reserve {', and '.join(told)}."
     )
 

@@ -80,5 +80,22 @@ class Times:
         values = (*row.key, seconds, hours, hours * count, gib, "yes" if fits else "no", costs.ASSUMPTIONS)
         return dict(zip(PROJECTED, values, strict=True))
 
+    def step_seconds(self) -> list[dict]:
+        """A step of TAMTRL by phase, as stock verl would go about it and after each mend; of every model whose size is known."""
+        lines = []
+        for row in self.data_sets.runs.table.selected:
+            sections = self.data_sets.runs.of(row)
+            paragraphs = self.data_sets.paragraphs(sections["train_sets"]["train"])
+            if (row.method, row.variant) == ("tamtrl", "main") and row.model in costs.MODELS and paragraphs is not None:
+                step = costs.rollout_batch(sections["train_reading"], sections["training"], paragraphs)
+                states = costs.mends(costs.MODELS[row.model], step, devices(self._resources, "train"))
+                lines += [
+                    {"model": row.model, "state": state, "phase": phase, "seconds": seconds}
+                    for state, phases in states.items()
+                    for phase, seconds in phases.items()
+                    if phase != "step"
+                ]
+        return lines
+
     def projections(self) -> list[dict]:
         return [line for line in map(self.projected, self.data_sets.runs.table.selected) if line]

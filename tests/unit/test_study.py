@@ -59,6 +59,23 @@ def test_devices_of_jobs(tmp_path):
     assert table["devices"].tolist() == [8, 1, 0] and table["file"].tolist() == ["a", "b", "c"]
 
 
+def test_a_step_by_phase_and_mend():
+    """Of both models; each of the six states is as costs.py has it, and none takes longer than the one before."""
+    made = study("config/config.yaml")
+    lines = made.times.step_seconds()
+    step = costs.rollout_batch(made.paper["reading"], made.paper["training"], 100)
+    for model in ("0.6B", "1.7B"):
+        totals: dict[str, float] = {}
+        for line in lines:
+            if line["model"] == model:
+                totals[line["state"]] = totals.get(line["state"], 0) + line["seconds"]
+        assert len(totals) == 6 and list(totals.values()) == sorted(totals.values(), reverse=True)
+        assert totals["stock verl"] == pytest.approx(
+            costs.step_seconds(costs.MODELS[model], step, costs.A100, 8, switches=costs.STOCK)["step"]
+        )
+    assert len(lines) == 2 * 6 * 5 and not study("config/toy-full.yaml").times.step_seconds()
+
+
 def test_projections_are_of_models_and_documents_of_known_size():
     made = study("config/config.yaml")
     # 22 runs of reinforcement learning; the judge and the teacher cost more than the outcome

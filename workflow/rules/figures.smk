@@ -140,10 +140,42 @@ rule figure_calibration:
         "tamtrl figure-calibration {params.folders:q} --title={params.title:q} --output {output.csv:q} 2> {log:q}"
 
 
+# Where a step's seconds should go on A100s, from the configuration alone.
+rule list_step_seconds:
+    output:
+        "<results>/figures/step_seconds.planned.csv",
+    log:
+        "<logs>/figures/step_seconds.planned.log",
+    localrule: True
+    params:
+        rows=lambda wc: times.step_seconds(),
+    run:
+        frames.write(pd.DataFrame(params.rows), output[0])
+
+
+rule figure_step_seconds:
+    input:
+        paper=ours("results/paper/tableA2.csv"),
+        planned=rules.list_step_seconds.output[0],
+    output:
+        **figure_files("step_seconds", "../report/step_seconds.rst", "Beyond the paper"),
+    log:
+        "<logs>/figures/step_seconds.log",
+    localrule: True
+    params:
+        code=code("paper.step_seconds"),
+        steps=800,  # of the published runs
+        title=lambda wc: config["note"],
+    shell:
+        "tamtrl figure-step-seconds --planned {input.planned:q} --paper {input.paper:q} --steps {params.steps} "
+        "--title={params.title:q} --output {output.csv:q} 2> {log:q}"
+
+
 FIGURES = [
     *(["dynamics", "turn_rewards"] if rows.of("dynamics") else []),
     *(["memory_length", "survival"] if rows.of("table1") else []),
     *sweeps.drawn(),
+    *(["step_seconds"] if times.step_seconds() else []),
     *(["prm_calibration"] if scorers.prm_is_trained(restored.has) else []),
 ]
 
