@@ -239,7 +239,9 @@ def report(folder: Path, seconds: dict[str, float]) -> str:
             bound = part["bound"].get(what)
             lines.append(dict(part=name, what=what, measured=value, arithmetic=bound, ratio=value / bound if bound else None))
     files.write_text(folder / "first_hour.json", json.dumps({"parts": everything, "seconds": seconds}, indent=1))
-    shown = pd.DataFrame(lines).map(lambda value: f"{value:.4g}" if isinstance(value, float) else value).fillna("")
+    shown = pd.DataFrame(lines, dtype=object).map(
+        lambda value: "" if pd.isna(value) else value if isinstance(value, str) else f"{value:.4g}"
+    )
     table = [shown.columns.tolist(), ["---"] * len(shown.columns), *shown.to_numpy().tolist()]
     text = "\n".join("| " + " | ".join(map(str, row)) + " |" for row in table) + "\n"
     files.write_text(folder / "first_hour.md", text)
