@@ -1,5 +1,5 @@
 """Tokens that an engine computes for the rollouts of a question with the memory before the section and with it after
-(``reading.prompts: section_first``): a real vLLM engine with a small random model, and vLLM's own count of what it had in its cache.
+(``reading.prompts: section_first``): a real vLLM engine with a small random model, and vLLM's own count of what its cache held.
 
     python benchmarks/prefixes.py
 """
