@@ -67,7 +67,8 @@ class Elsewhere:
                 if outer.mood == "gone":
                     self.connection.close()
                     return
-                strange = outer.mood == "strange" and luck < 2
+                # The probe, which knows no question of the toy task, has its grade whatever the mood.
+                strange = outer.mood == "strange" and luck < 2 and "Ann did it." not in text
                 answer = "I'd rather not." if strange else json.dumps({"score": luck})
                 self.send_response(200)
                 self.end_headers()
@@ -92,14 +93,11 @@ def test_a_judge_elsewhere_that_is_strange_then_gone_then_back(folder):
     assert refused.returncode == 2 and f"The judge at {elsewhere.url} can't score a turn" in refused.stderr, refused.stderr
 
     # strange in the first step: it goes on; gone after it: the run ends, saying why
-    elsewhere.mood = "good"
+    elsewhere.mood = "strange"
     training = subprocess.Popen(
         [sys.executable, "-m", "tamtrl.cli", *command], stderr=subprocess.PIPE, text=True, env=environment
     )
     deadline = time.time() + 600
-    while elsewhere.asked < 1 and training.poll() is None and time.time() < deadline:
-        time.sleep(0.01)
-    elsewhere.mood = "strange"  # from the first turn on; the one before was the probe
     while not list(folder.glob("elsewhere.scratch/*/checkpoints/latest_checkpointed_iteration.txt")):
         assert training.poll() is None and time.time() < deadline
         time.sleep(0.05)
