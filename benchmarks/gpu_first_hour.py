@@ -118,7 +118,8 @@ def part_engine(folder: Path, size: dict, where: Resources, shape: str) -> dict:
 
     model, sequences = SHAPES[shape], size["sequences"]
     begun = time.perf_counter()
-    engine = start_engine(str(folder / "model"), size["prompt"] + size["response"] + 8, 0, where)
+    dtype = run_of(folder, size, shape == "tiny", "outcome").training.dtype
+    engine = start_engine(str(folder / "model"), size["prompt"] + size["response"] + 8, 0, where, dtype)
     started = time.perf_counter() - begun
 
     async def seconds(prompt: int, response: int, first: int) -> float:

@@ -20,7 +20,7 @@ from tamtrl.tasks import toy
 async def main() -> None:
     run = toy_evaluation()
     model = str(REPOSITORY / config_model())
-    engine = start_engine(model, run.reading.window_tokens, run.seed, RESOURCES)
+    engine = start_engine(model, run.reading.window_tokens, run.seed, RESOURCES, run.evaluation.dtype)
     reader = Reader(Prompts(AutoTokenizer.from_pretrained(model), run.reading.prompts), run.reading)
     examples = [next(toy.generate("heldout", 1, 2 + n % 23, seed=0, stream=str(n))) for n in range(64)]
     documents = [reader.prepare(example) for example in examples]

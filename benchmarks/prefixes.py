@@ -41,7 +41,7 @@ def measure(folder: Path, style: str) -> dict:
 
     reader = Reader(Prompts(AutoTokenizer.from_pretrained(folder / "model"), style), Reading(**BUDGETS, prompts=style))
     documents = [reader.prepare(example) for example in list(ExampleFile(folder / "train.parquet"))[:QUESTIONS]]
-    engine = start_engine(str(folder / "model"), BUDGETS["window_tokens"], 0, RESOURCES)
+    engine = start_engine(str(folder / "model"), BUDGETS["window_tokens"], 0, RESOURCES, "float32")
     counted = {"prompt": 0, "cached": 0}
 
     async def rollout(question: int, rollout: int) -> None:

@@ -1,7 +1,9 @@
-"""verl's engine with the logits of every token against ours with those of responses only (tamtrl/training/response_logits.py): a
-forward pass (log-probabilities) and one forwards and backwards (update) over the same rows, and how far their numbers are apart.
+"""verl's engine, with the logits of every token, against ours with those of responses only
+(tamtrl/training/response_logits.py) and with attention row by row too (tamtrl/cpu/attention.py): a forward pass
+(log-probabilities) and one forwards and backwards (update) over the same rows, and how far their numbers are apart.
 
     python benchmarks/response_logits.py --shape 0.6B --prompt 5000 --response 500 --layers 1 3 28
+    python benchmarks/response_logits.py --shape 135M --prompt 1200 --response 200 --rows 8 --packed 8 --layers 2 4 30
 
 Random weights of a Qwen3's shape. A whole model is slow on a CPU: the first two ``--layers`` are run, the third is projected: a
 layer costs what one more cost ours, and the head's logits what verl took longer.
@@ -27,7 +29,7 @@ from tamtrl.jobs.environment import environment
 from tamtrl.planning.costs import MODELS, Transformer
 from tamtrl.settings import Run
 
-SHAPES = MODELS | {"tiny": Transformer(64, 2, 2, 1, 32, 128, 500)}
+SHAPES = MODELS | {"tiny": Transformer(64, 2, 2, 1, 32, 128, 500), "135M": Transformer(576, 30, 9, 3, 64, 1536, 49152)}
 
 
 def write_model(folder: Path, shape: Transformer, layers: int) -> None:
@@ -95,7 +97,7 @@ def passes(engine: Any, data: Any, loss: Callable, repeats: int) -> tuple[dict, 
 
 
 def measure(run_file: str, arguments: dict) -> dict[str, dict]:
-    """One entry an engine, and how far ours is from verl's: log-probabilities in nats, gradients in shares of the largest."""
+    """One entry an engine, and how far it is from verl's: log-probabilities in nats, gradients in shares of the largest."""
     import torch
     from verl.utils import tensordict_utils as tu
     from verl.utils.config import omega_conf_to_dataclass
@@ -106,23 +108,33 @@ def measure(run_file: str, arguments: dict) -> dict[str, dict]:
     from tamtrl.training import launch
     from tamtrl.training.response_logits import ResponseLogitsEngine
 
-    verl = launch.verl_config(Run.load(run_file), RESOURCES, Path(run_file).parent / "ck").actor_rollout_ref
-    model, actor = omega_conf_to_dataclass(verl.model), omega_conf_to_dataclass(verl.actor)
-    object.__setattr__(actor.engine, "mixed_precision", {"param_dtype": arguments["dtype"]})
+    def configured(by_row: bool) -> Any:
+        run = Run.load(run_file)
+        training = replace(run.training, dtype=arguments["dtype"], attention_by_row=by_row)
+        return launch.verl_config(replace(run, training=training), RESOURCES, Path(run_file).parent / "ck").actor_rollout_ref
+
+    actor = omega_conf_to_dataclass(configured(False).actor)
     initialize_global_process_group()
     data = rows(arguments["rows"], arguments["prompt"], arguments["response"], SHAPES[arguments["shape"]].vocabulary)
-    tokens = 2 * (arguments["prompt"] + arguments["response"])
+    tokens = arguments["packed"] * (arguments["prompt"] + arguments["response"])
     options = dict(use_dynamic_bsz=True, max_token_len_per_gpu=tokens, temperature=1.0, use_remove_padding=True)
     tu.assign_non_tensor(data, **options, use_fused_kernels=False, calculate_entropy=False, global_batch_size=len(data))
+    engines = {
+        "verl": (FSDPEngineWithLMHead, False),
+        "ours": (ResponseLogitsEngine, False),
+        "by row": (ResponseLogitsEngine, True),
+    }
     found, values, gradients = {}, {}, {}
-    for name, kind in {"verl": FSDPEngineWithLMHead, "ours": ResponseLogitsEngine}.items():
+    for name, (kind, by_row) in engines.items():
+        model = omega_conf_to_dataclass(configured(by_row).model)
         engine = kind(model, actor.engine, actor.optim, actor.checkpoint)
         found[name], values[name], gradients[name] = passes(engine, data, partial(ppo_loss, config=actor), arguments["repeats"])
         del engine
     largest = max(g.abs().max() for g in gradients["verl"].values())
-    off = max((g - gradients["ours"][name]).abs().max() for name, g in gradients["verl"].items())
-    found["ours"]["log-probabilities apart"] = (values["verl"] - values["ours"]).abs().max().item()
-    found["ours"]["gradients apart"] = (off / largest).item()
+    for name in ("ours", "by row"):
+        off = max((g - gradients[name][weight]).abs().max() for weight, g in gradients["verl"].items())
+        found[name]["log-probabilities apart"] = (values["verl"] - values[name]).abs().max().item()
+        found[name]["gradients apart"] = (off / largest).item()
     assert torch.isfinite(largest) and largest > 0
     return found
 
@@ -146,7 +158,8 @@ def main() -> None:
     parser.add_argument("--shape", choices=list(SHAPES), default="0.6B")
     for name, value in {"prompt": 5000, "response": 500, "rows": 1, "repeats": 2}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--dtype", choices=["bf16", "fp32"], default="bf16")
+    parser.add_argument("--packed", type=int, default=2, help="rows of a micro-batch")
+    parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     parser.add_argument("--layers", type=int, nargs=3, default=[1, 3, 28])
     arguments = vars(parser.parse_args())
     first, second, whole = arguments.pop("layers")
@@ -155,10 +168,14 @@ def main() -> None:
     for layers, table in ((first, few), (second, more)):
         print(f"{layers} layers\n{table.to_string(float_format='{:.6g}'.format)}", flush=True)
     few, more = few[["forward", "update"]], more[["forward", "update"]]
-    ours = few.loc["ours"] + (more - few).loc["ours"] * (whole - first) / (second - first)
-    longer = ((few + more).loc["verl"] - (few + more).loc["ours"]) / 2
-    print(f"{whole} layers, projected: ours {ours.round(1).to_dict()} s, verl {(ours + longer).round(1).to_dict()} s")
-    print(f"verl / ours: {((ours + longer) / ours).round(3).to_dict()}")
+    each = (more - few) / (second - first)  # a layer
+    # A row too long for two layers of its logits: what verl takes longer for them is of both measurements' mean.
+    each.loc["verl"] = each.loc["ours"]
+    begin = few - each * first
+    begin.loc["verl"] = begin.loc["ours"] + ((few + more).loc["verl"] - (few + more).loc["ours"]) / 2
+    projected = begin + each * whole
+    print(f"{whole} layers, projected\n{projected.round(1).to_string()}")
+    print(f"shares of verl's time\n{(projected / projected.loc['verl']).round(3).to_string()}")
 
 
 if __name__ == "__main__":

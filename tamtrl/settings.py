@@ -12,8 +12,9 @@ from tamtrl.stored import Stored
 # Settings of how a run is carried out, wherever they stand; what comes out doesn't depend on them.
 OPERATIONAL = frozenset(
     {
-        "checkpoints_kept", "failures_allowed", "gpu_memory", "gradient_checkpointing", "in_flight", "micro_batch_tokens",
-        "response_logits", "rollout_workers", "save_every", "shards", "snapshots", "stall_minutes", "timeout_seconds",
+        "attention_by_row", "checkpoints_kept", "failures_allowed", "gpu_memory", "gradient_checkpointing", "in_flight",
+        "micro_batch_tokens", "response_logits", "rollout_workers", "save_every", "shards", "snapshots", "stall_minutes",
+        "timeout_seconds",
     }
 )  # fmt: skip
 
@@ -63,7 +64,9 @@ class Training:
     checkpoints_kept: int
     snapshots: list[int]  # steps whose models stay beside the last
     micro_batch_tokens: int  # most tokens a device trains on at once
+    dtype: str  # what layers compute in; master weights are float32
     response_logits: bool  # of responses only; off, of every token, as stock verl
+    attention_by_row: bool  # on CPUs; flash-attention does so anyway
     gradient_checkpointing: bool  # layers are computed twice, to spare memory
     rollout_workers: int  # processes that drive rollouts
     stall_minutes: float  # without a finished step for so long, the run is stopped
@@ -74,6 +77,7 @@ class Evaluation:
     samples: int
     temperature: float
     top_p: float
+    dtype: str
     in_flight: int  # documents read at once
 
 
@@ -86,6 +90,7 @@ class ClosedBook:
     temperature: float
     top_p: float
     tokens: int  # most tokens of a response
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,9 @@ class Distillation:
     kl_top_k: int  # 0: the whole vocabulary
     precompute: bool  # the teacher's kl_top_k likeliest tokens are computed before, not in the training job
     micro_batch_tokens: int
+    dtype: str
     response_logits: bool
+    attention_by_row: bool
     gradient_checkpointing: bool
     save_every: int  # steps between checkpoints; 0: after each epoch
     stall_minutes: float
@@ -132,6 +139,7 @@ class Scorer:
     endpoint: str  # base URL of an OpenAI-compatible server; empty: the job starts one itself
     window_tokens: int
     answer_tokens: int  # of a judge
+    dtype: str
     request: dict  # more fields of a judge's requests
     in_flight: int  # requests at once, of each rollout worker
     timeout_seconds: float
@@ -238,6 +246,7 @@ class GenerationRun(Stored):
     top_p: float
     thinking: bool
     thinking_tokens: int
+    dtype: str
     in_flight: int
 
 

@@ -155,6 +155,7 @@ def prepare_ruler_qa(args: Namespace) -> None:
     needed("--temperature", float),
     needed("--top-p", float),
     needed("--tokens", int, "most tokens of a response"),
+    needed("--dtype"),
     needed("--seed", int),
     argument("--in-flight", int, "questions asked at once", default=256),
     *RESOURCES,
@@ -165,7 +166,7 @@ def closed_book_ask(args: Namespace) -> None:
     from tamtrl.tasks import multihop
 
     questions = multihop.load(args.source, args.format, args.member)
-    settings = ClosedBook(args.candidates, args.samples, args.temperature, args.top_p, args.tokens)
+    settings = ClosedBook(args.candidates, args.samples, args.temperature, args.top_p, args.tokens, args.dtype)
     ask(questions, settings, args.resources, args.model, args.seed, args.in_flight, args.output, say)
 
 

@@ -11,7 +11,7 @@ import torch.distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 from verl.utils import torch_functional
 
-from tamtrl.cpu import logprobs
+from tamtrl.cpu import attention, logprobs  # noqa: F401  # attention: registered for models loaded hereafter
 
 if torch.cuda.is_available():
     raise RuntimeError("tamtrl.cpu.platform was loaded on a machine with a GPU; unset VERL_PLATFORM=cpu.")
@@ -142,10 +142,7 @@ def _skip_pinning() -> None:
 
 
 def _many_tokens_at_a_time() -> None:
-    original = torch_functional.logprobs_from_logits_v2
-    torch_functional.logprobs_from_logits_v2 = lambda logits, labels: (
-        logprobs.of_labels(logits, labels) if logits.dtype == torch.float32 else original(logits, labels)
-    )
+    torch_functional.logprobs_from_logits_v2 = logprobs.of_labels
 
 
 _name_vllm()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tamtrl.errors import UserError
-from tamtrl.jobs.environment import model_path, verl_model
+from tamtrl.jobs.environment import VERL_DTYPES, model_path, verl_model
 from tamtrl.settings import DistillationRun, Resources
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def verl_values(run: DistillationRun, resources: Resources, checkpoints: Path, s
             f"distillation.micro_batch_tokens ({settings.micro_batch_tokens}) is less than reading.window_tokens "
             f"({reading.window_tokens}): the longest sample would not fit a micro-batch."
         )
+    model = verl_model(run.model_path, settings, resources)
     return {
         "data": {
             "train_files": str(Path(run.trajectories).absolute()),
@@ -39,10 +40,12 @@ def verl_values(run: DistillationRun, resources: Resources, checkpoints: Path, s
                 "kl_temperature": settings.kl_temperature,
                 "kl_top_k": settings.kl_top_k,
                 "response_logits": settings.response_logits,
+                "dtype": settings.dtype,
+                "attention": model["override_config"]["attn_implementation"],
             },
         },
-        "model": verl_model(run.model_path, settings.response_logits, settings.gradient_checkpointing),
-        "engine": {"seed": run.seed},
+        "model": model,
+        "engine": {"seed": run.seed, "mixed_precision": {"param_dtype": VERL_DTYPES[settings.dtype]}},
         "optim": {
             "lr": settings.lr,
             "lr_warmup_steps": settings.warmup_steps,

@@ -12,6 +12,7 @@ from tamtrl.distillation.distil import require_same_vocabulary
 from tamtrl.distillation.loss import top_k
 from tamtrl.distillation.samples import TurnDataset
 from tamtrl.distillation.trainer import load_teacher
+from tamtrl.jobs.environment import attention
 from tamtrl.settings import DistillationRun, Resources
 
 SCHEMA = pa.schema([("ids", pa.list_(pa.int32())), ("log_probs", pa.list_(pa.float32()))])
@@ -26,7 +27,8 @@ def precompute(run: DistillationRun, resources: Resources, output: Path, say: Ca
     tokenizer = AutoTokenizer.from_pretrained(run.model_path)
     own = {"data": run.train_data, "reading": vars(run.reading), "seed": run.seed}
     dataset = TurnDataset(run.trajectories, tokenizer, {"tamtrl": own})
-    teacher = load_teacher(run.teacher_path, "cpu" if resources.device == "cpu" else "cuda")
+    dtype, device = run.distillation.dtype, "cpu" if resources.device == "cpu" else "cuda"
+    teacher = load_teacher(run.teacher_path, device, dtype, attention(resources, dtype, by_row=False))  # one row at a time
     k, temperature = run.distillation.kl_top_k, run.distillation.kl_temperature
     with files.whole(output) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
         rows = []

@@ -81,7 +81,7 @@ class DistillationTrainer(SFTTrainer):
         super()._build_engine()
         own = self.config.data.tamtrl
         if own.loss == "kd":
-            teacher = load_teacher(own.teacher_path, get_device_id()) if own.teacher_path else None
+            teacher = load_teacher(own.teacher_path, get_device_id(), own.dtype, own.attention) if own.teacher_path else None
             loss = KnowledgeDistillation(teacher, own.kl_temperature, own.kl_top_k, own.response_logits)
             self.training_client.set_loss_fn(loss)
         train_batch = self.training_client.train_batch
@@ -119,11 +119,9 @@ def first_rank_says(value: bool) -> bool:
     return told[0]
 
 
-def load_teacher(path: str, device: str | int) -> "PreTrainedModel":
+def load_teacher(path: str, device: str | int, dtype: str, attention: str) -> "PreTrainedModel":
     """The frozen teacher on a device."""
     from transformers import AutoModelForCausalLM
 
-    options = {"dtype": torch.float32, "attn_implementation": "sdpa"}
-    if str(device) != "cpu":
-        options = {"dtype": torch.bfloat16, "attn_implementation": "flash_attention_2"}
+    options = {"dtype": getattr(torch, dtype), "attn_implementation": attention}
     return AutoModelForCausalLM.from_pretrained(path, **options).to(device).eval().requires_grad_(False)

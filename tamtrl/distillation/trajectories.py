@@ -71,7 +71,7 @@ async def _generate(
     prompts = Prompts(AutoTokenizer.from_pretrained(model), run.reading.prompts)
     reader = Reader(prompts, run.reading)
     room = run.thinking_tokens if run.thinking else 0
-    engine = vllm_engine.start_engine(model, run.reading.window_tokens + room, run.seed, resources)
+    engine = vllm_engine.start_engine(model, run.reading.window_tokens + room, run.seed, resources, run.dtype)
 
     async def read(_: Work, index: int) -> list[dict]:
         return await asyncio.gather(*(trajectory(index, sample) for sample in range(run.samples)))

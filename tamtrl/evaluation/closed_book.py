@@ -70,7 +70,7 @@ async def _ask(
     tokenizer = AutoTokenizer.from_pretrained(model)
     prompt = prompter(tokenizer)
     prompts = [prompt(question.text) for question in asked]
-    engine = vllm_engine.start_engine(model, max(map(len, prompts)) + settings.tokens, seed, resources)
+    engine = vllm_engine.start_engine(model, max(map(len, prompts)) + settings.tokens, seed, resources, settings.dtype)
 
     async def read(_: Work, index: int) -> list[dict]:
         return await asyncio.gather(*(answer(index, sample) for sample in range(settings.samples)))

@@ -3,11 +3,14 @@
 import os
 from typing import Any
 
+from tamtrl.cpu import memory
 from tamtrl.errors import UserError
+from tamtrl.jobs.environment import architecture
 from tamtrl.settings import Resources
 from tamtrl.system import die_with_parent
 
 OWNER = "TAMTRL_ENGINE_OWNER"
+SEQUENCES = 256  # at once, on a CPU
 
 
 def follow_owner() -> None:
@@ -18,23 +21,25 @@ def follow_owner() -> None:
         die_with_parent()
 
 
-def start_engine(model: str, window_tokens: int, seed: int, resources: Resources) -> Any:
+def start_engine(model: str, window_tokens: int, seed: int, resources: Resources, dtype: str) -> Any:
     """An asynchronous engine; prompts with their responses may be ``window_tokens`` long."""
     os.environ[OWNER] = str(os.getpid())
     if resources.device == "cpu":
         from tamtrl import cpu
 
-        os.environ.update(cpu.vllm_environment() | {"OMP_NUM_THREADS": str(resources.cores)} | os.environ)
+        cache = memory.cache_gib(architecture(model), dtype, window_tokens, SEQUENCES, resources.memory_gib)
+        os.environ.update(cpu.vllm_environment(cache) | {"OMP_NUM_THREADS": str(resources.cores)} | os.environ)
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
     # vLLM rewinds a seeded request after a partial prefill, which CPU generators can't: no partial prefills there.
-    on_cpu: dict[str, Any] = {"dtype": "float32", "enforce_eager": True, "max_num_seqs": 256, "enable_chunked_prefill": False}
+    on_cpu: dict[str, Any] = {"enforce_eager": True, "max_num_seqs": SEQUENCES, "enable_chunked_prefill": False}
     on_cpu["max_num_batched_tokens"] = max(4096, window_tokens)
-    on_gpu: dict[str, Any] = {"dtype": "bfloat16", "gpu_memory_utilization": 0.9, "data_parallel_size": resources.devices}
+    on_gpu: dict[str, Any] = {"gpu_memory_utilization": 0.9, "data_parallel_size": resources.devices}
     arguments = AsyncEngineArgs(
         model=model,
+        dtype=dtype,
         max_model_len=window_tokens,
         enable_prefix_caching=True,
         disable_log_stats=True,

@@ -70,7 +70,7 @@ async def _predict(
 ) -> None:
     from transformers import AutoTokenizer
 
-    engine = vllm_engine.start_engine(model, run.reading.window_tokens, run.seed, resources)
+    engine = vllm_engine.start_engine(model, run.reading.window_tokens, run.seed, resources, run.evaluation.dtype)
     try:
         reader = Reader(Prompts(AutoTokenizer.from_pretrained(model), run.reading.prompts), run.reading)
 

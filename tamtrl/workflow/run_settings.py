@@ -144,8 +144,8 @@ class RunSettings:
         if not kind:
             return {}
         settings: Mapping = self.of(row)["judge"] if kind == "judge" else self.configuration["prm"]
-        own = {"kind": kind, "model": "prm", "path": path, "endpoint": "", "answer_tokens": 0, "request": {}}
+        own = {"kind": kind, "model": "prm", "path": path, "endpoint": "", "answer_tokens": 0, "dtype": "float32", "request": {}}
         if kind == "judge":
-            own |= {key: settings[key] for key in ("model", "endpoint", "answer_tokens", "request")}
+            own |= {key: settings[key] for key in ("model", "endpoint", "answer_tokens", "dtype", "request")}
             own["path"] = "" if settings["endpoint"] else path
         return {"scorer": own | {key: settings[key] for key in SERVING}}

@@ -14,7 +14,7 @@ from tamtrl.workflow.run_settings import TRAJECTORIES as LEARNING
 from tamtrl.workflow.run_settings import RunSettings
 from tamtrl.workflow.run_table import Row
 
-SAMPLING = ("samples", "temperature", "top_p", "thinking", "thinking_tokens", "in_flight")
+SAMPLING = ("samples", "temperature", "top_p", "thinking", "thinking_tokens", "dtype", "in_flight")
 
 
 def generation_key(settings: Mapping) -> str:

@@ -83,7 +83,7 @@ class FailingEngine:
 
 def read(engine, toy_tokenizer):
     reading = Reading(**vars(toy_budgets()), prompts="brief")
-    run = EvaluationRun(0, reading, Evaluation(1, 1.0, 0.7, 4))
+    run = EvaluationRun(0, reading, Evaluation(1, 1.0, 0.7, "float32", 4))
     reader = Reader(Prompts(toy_tokenizer, "brief"), reading)
     example = next(toy.generate("heldout", 1, 6, seed=0))
     return asyncio.run(read_sample(run, engine, reader, example, reader.prepare(example), "made_up", 0, 0))
@@ -103,6 +103,6 @@ def test_the_gpu_engine_is_asked_for_with_names_that_vllm_has(monkeypatch):
     """No GPU here: but vLLM's own arguments are built, and refuse a name that they don't have."""
     monkeypatch.setenv(OWNER, "")  # set by the start, and put back
     monkeypatch.setattr(AsyncLLM, "from_engine_args", staticmethod(lambda arguments: arguments))
-    arguments = start_engine("models/toy", 8192, 3, Resources("gpu", 2, 1, 8, 0))
+    arguments = start_engine("models/toy", 8192, 3, Resources("gpu", 2, 1, 8, 0), "bfloat16")
     assert (arguments.data_parallel_size, arguments.gpu_memory_utilization, arguments.dtype) == (2, 0.9, "bfloat16")
     assert (arguments.max_model_len, arguments.seed, arguments.enable_prefix_caching) == (8192, 3, True)

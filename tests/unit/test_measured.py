@@ -9,7 +9,7 @@ from tamtrl.workflow.restored import settings_of
 from tamtrl.workflow.run_table import run_name
 
 MEASURED = REPOSITORY / "results" / "measured"
-CONFIGURATIONS = {"toy": "toy-full"}
+CONFIGURATIONS = {"toy": "toy-full", "toy-careless": "toy-careless"}
 
 
 @pytest.mark.parametrize("world", sorted(path.parent.name for path in MEASURED.glob("*/index.json")))

@@ -192,7 +192,7 @@ def test_run_yaml(tmp_path):
     assert run["credit"]["method"] == "teacher" and run["credit"]["combine"] == "sum"
     evaluation = made.runs.evaluation(made.rows.selected[0], "3")
     assert evaluation["seed"] == 3 and evaluation["reading"] == READING  # tested as the others are
-    assert evaluation["evaluation"] == {"in_flight": 64, "samples": 4, "temperature": 1.0, "top_p": 0.7}
+    assert evaluation["evaluation"] == {"dtype": "float32", "in_flight": 64, "samples": 4, "temperature": 1.0, "top_p": 0.7}
 
 
 def test_the_scorer_of_a_run(tmp_path):
@@ -202,9 +202,11 @@ def test_the_scorer_of_a_run(tmp_path):
     assert [scorer_kind(row) for row in made.rows.selected] == ["judge", "prm", None, None, None]
     serving = {"window_tokens": 512, "in_flight": 64, "timeout_seconds": 60, "failures_allowed": 0.05, "gpu_memory": 0.3}
     request = {"chat_template_kwargs": {"enable_thinking": False}}
-    judge = {"kind": "judge", "model": "toy_judge", "path": "j", "endpoint": "", "answer_tokens": 16, "request": request}
+    judge = {"kind": "judge", "model": "toy_judge", "path": "j", "endpoint": "", "answer_tokens": 16}
+    judge |= {"dtype": "float32", "request": request}
     assert made.runs.training(judged, 0, "", "", "", "j")["scorer"] == judge | serving
-    own = {"kind": "prm", "model": "prm", "path": "p", "endpoint": "", "answer_tokens": 0, "request": {}}
+    own = {"kind": "prm", "model": "prm", "path": "p", "endpoint": "", "answer_tokens": 0, "dtype": "float32"}
+    own["request"] = {}
     assert made.runs.training(measured, 0, "", "", "", "p")["scorer"] == own | serving | {
         "window_tokens": 128,
         "gpu_memory": 0.05,

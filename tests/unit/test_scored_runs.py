@@ -15,7 +15,9 @@ from tamtrl.training.train import identity, train
 
 def judged_run(**changes) -> Run:
     settings = dict(kind="judge", model="grader", path=str(REPOSITORY / "models/toy"), endpoint="", window_tokens=512)
-    settings |= dict(answer_tokens=16, request={"a": {"b": 1}}, in_flight=4, timeout_seconds=5.0, failures_allowed=0.1)
+    settings |= dict(
+        answer_tokens=16, dtype="bfloat16", request={"a": {"b": 1}}, in_flight=4, timeout_seconds=5.0, failures_allowed=0.1
+    )
     credit_settings = replace(paper_run().credit, method="judge", minmax="off")
     return paper_run(scorer=Scorer(**settings | dict(gpu_memory=0.3) | changes), credit=credit_settings)
 

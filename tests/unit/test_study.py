@@ -160,7 +160,7 @@ def test_sources_and_the_closed_book_filter():
         sets.source_path("nope")
     assert sets.verdicts("hotpotqa") == "<results>/data/closed_book/hotpotqa_dev.csv" and sets.verdicts("qasper") == []
     assert sets.source_options("hotpotqa_dev") == "--format hotpotqa "
-    assert sets.filter_options() == "--candidates 24576 --samples 2 --temperature 1.0 --tokens 512 --top-p 0.7"
+    assert sets.filter_options() == "--candidates 24576 --dtype bfloat16 --samples 2 --temperature 1.0 --tokens 512 --top-p 0.7"
     unfiltered = study("config/config.yaml", closed_book={"models": []}).sets
     assert unfiltered.verdicts("hotpotqa") == [] and unfiltered.models_asked() == []
 

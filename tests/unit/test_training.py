@@ -15,6 +15,7 @@ import yaml
 from conftest import REPOSITORY
 
 from tamtrl import credit
+from tamtrl.cpu import attention
 from tamtrl.credit.base import Turns
 from tamtrl.credit.rounding import LOG_ODDS
 from tamtrl.errors import UserError
@@ -83,12 +84,23 @@ def test_devices_differ_only_in_devices_and_sizes(verl_configs):
     assert not {key for key in differing if not any(word in key for word in may_differ)}
 
 
-def test_the_precision_of_the_teachers_pass_is_known(verl_configs):
-    """The trainer takes the resolution of scores from it."""
-    for device, precision in (("gpu", "bf16"), ("cpu", "fp32")):
-        actors = verl_configs[device]["actor_rollout_ref"]
-        found = {actors[engine]["fsdp_config"]["mixed_precision"]["param_dtype"] for engine in ("actor", "ref")}
-        assert found == {precision} <= set(LOG_ODDS)
+@pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "bf16"), ("float32", "fp32")])
+@pytest.mark.parametrize(("where", "flash"), [(GPU, True), (CPU, False)])
+def test_one_setting_is_the_precision_of_every_pass(dtype, precision, where, flash):
+    """The trainer takes the resolution of scores from the teacher's."""
+    run = paper_run()
+    run = replace(run, training=replace(run.training, dtype=dtype, attention_by_row=False))
+    actors = launch.verl_config(run, where, Path("ck")).actor_rollout_ref
+    found = {actors[engine].fsdp_config.mixed_precision.param_dtype for engine in ("actor", "ref")}
+    assert found == {precision} <= set(LOG_ODDS) and actors.rollout.dtype == dtype
+    assert actors.actor.fsdp_config.model_dtype == "fp32"  # master weights
+    expected = "flash_attention_2" if flash and dtype == "bfloat16" else "sdpa"
+    assert actors.model.override_config.attn_implementation == expected
+
+
+def test_attention_by_row_is_for_cpus(verl_configs):
+    chosen = {device: made["actor_rollout_ref"]["model"]["override_config"] for device, made in verl_configs.items()}
+    assert chosen["cpu"]["attn_implementation"] == attention.NAME and chosen["gpu"]["attn_implementation"] == "flash_attention_2"
 
 
 @pytest.mark.parametrize(("stored", "used"), [("bfloat16", "bf16"), ("float32", "fp32"), (None, "fp32")])

@@ -21,7 +21,8 @@ UPDATE = Update("Who?", "Ann did it. Bo did not.", "Ann did it.", "Nothing yet."
 
 
 def scorer(**changes) -> Scorer:
-    values = dict(kind="judge", model="grader", path="", endpoint="http://somewhere/v1", window_tokens=512, answer_tokens=16)
+    values = dict(kind="judge", model="grader", path="", endpoint="http://somewhere/v1", window_tokens=512)
+    values |= dict(answer_tokens=16, dtype="float32")
     values |= dict(request={}, in_flight=4, timeout_seconds=5, failures_allowed=0.1, gpu_memory=0.3)
     return Scorer(**values | changes)
 

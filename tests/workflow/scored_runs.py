@@ -44,7 +44,8 @@ def write_data(folder: Path) -> Path:
 
 def scorer(kind: str, path: Path | str, **changes) -> dict:
     section = toy_config()[kind]
-    values = {"kind": kind, "model": kind, "path": str(path), "endpoint": "", "answer_tokens": 16, "request": {}}
+    values = {"kind": kind, "model": kind, "path": str(path), "endpoint": "", "answer_tokens": 16}
+    values |= {"dtype": "float32", "request": {}}
     names = ("window_tokens", "in_flight", "timeout_seconds", "failures_allowed", "gpu_memory")
     return values | {name: section[name] for name in names} | changes
 

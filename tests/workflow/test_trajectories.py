@@ -45,7 +45,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("distillation")
     write_examples(folder / "train.parquet", toy.generate("train", QUESTIONS, 6, seed=0))
     config = toy_config()
-    names = ("samples", "temperature", "top_p", "thinking", "thinking_tokens", "in_flight")
+    names = ("samples", "temperature", "top_p", "thinking", "thinking_tokens", "dtype", "in_flight")
     settings = {name: config["distillation"][name] for name in names} | {"samples": 2, "in_flight": 2}
     build(GenerationRun, {"seed": 0, "reading": config["reading"]} | settings, "x").save(folder / "generation.yaml")
     ask = ["generate", folder / "generation.yaml", "--model", TOY, "--data", folder / "train.parquet", "--shards", 2, "--shard"]
